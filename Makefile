@@ -1,0 +1,57 @@
+# Everything a checkout needs: plain Python with venv and pip, this file, and requirements.lock.
+
+PYTHON ?= python3
+VENV ?= .venv
+ARGS ?=
+
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install demo test lint fmt bench lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo "  PYTHON=$(PYTHON) makes the environment, VENV=$(VENV) holds it, ARGS=... goes to demo, test and bench."
+
+install: $(INSTALLED) ## Create the environment and install from requirements.lock, once
+
+demo: $(INSTALLED) ## Kafka to lakehouse on this machine, checked to the last row
+	@$(BIN)/millpond demo $(ARGS)
+
+test: $(INSTALLED) ## Unit, integration and end-to-end tests, with coverage
+	@$(BIN)/python -m pytest --cov --cov-report=term-missing:skip-covered $(ARGS)
+
+lint: $(INSTALLED) ## ruff, its formatter and mypy, changing nothing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+fmt: $(INSTALLED) ## Format, and fix what ruff can fix
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+bench: $(INSTALLED) ## Run every measurement in bench/
+	@set -- bench/*.py; \
+	if [ ! -e "$$1" ]; then echo "bench: there is no bench/*.py to run" >&2; exit 1; fi; \
+	for script; do echo "== $$script"; $(BIN)/python "$$script" $(ARGS) || exit; done
+
+lock: ## Resolve again and rewrite requirements.lock (needs uv)
+	@$(PYTHON) .ci/lock.py $(ARGS)
+
+clean: ## Remove the environment, caches and build products
+	@if [ -e $(INSTALLED) ]; then rm -rf $(VENV); fi
+	@rm -rf build dist htmlcov coverage.xml .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find millpond tests bench -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+# The stamp comes last: an installation that broke off is not taken for a finished one. No build isolation,
+# because an isolated build would fetch hatchling by itself, outside the lock.
+$(INSTALLED): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "millpond needs Python 3.11 or newer, and $(PYTHON) is not there; try: make PYTHON=python3.13" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("millpond needs Python 3.11 or newer, and $(PYTHON) is %d.%d; try: make PYTHON=python3.13" % v[:2])'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@touch $(INSTALLED)
