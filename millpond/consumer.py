@@ -1,0 +1,252 @@
+"""One process's share of one topic: assignment, reading, committed offsets.
+
+Partitions are assigned, never subscribed to: there is no group membership, the group only stores offsets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import (
+    OFFSET_INVALID,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from millpond.config import Config
+from millpond.deadline import Deadline, SideCalls
+from millpond.environment import CONSUMER_PREFIX, uses_oauth
+from millpond.errors import ConfigError, Fatal, Retryable
+from millpond.logs import logger
+from millpond.metrics import Metrics
+from millpond.offsets import Offset, Partition, Positions, owned_partitions
+from millpond.positions import CommitMetadata, Committed, Watermarks
+
+_REQUEST_SECONDS = 10.0
+_MICROSECONDS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """What the cluster says of the topic. `topic_id` is empty where the broker has none."""
+
+    name: str
+    partitions: int
+    cluster_id: str
+    topic_id: str
+
+
+def client_properties(config: Config) -> dict[str, str | int]:
+    """librdkafka's properties, ours winning over nothing: a clash was refused with the configuration."""
+    return {
+        "client.id": f"millpond-{config.pipeline}-{config.service.ordinal}",
+        "queued.max.messages.kbytes": 16_384,
+        "bootstrap.servers": config.kafka.bootstrap_servers,
+        **config.consumer_overrides,
+        "group.id": config.group_id,
+        # An offset outside the log must reach us as an error: every reset is decided, logged and counted here.
+        "auto.offset.reset": "error",
+        "allow.auto.create.topics": "false",
+        "enable.auto.commit": "false",
+        "enable.auto.offset.store": "false",
+        "fetch.min.bytes": config.kafka.fetch_min_bytes,
+        "fetch.wait.max.ms": config.kafka.fetch_max_wait_ms,
+        "statistics.interval.ms": config.kafka.stats_interval_ms,
+    }
+
+
+class TopicConsumer:
+    """Reads the owned partitions and stores their offsets. Every call has a deadline."""
+
+    def __init__(
+        self,
+        config: Config,
+        metrics: Metrics,
+        side_calls: SideCalls,
+        *,
+        token: Callable[[str], tuple[str, float]] | None = None,
+    ) -> None:
+        self._name = config.kafka.topic
+        self._servers = config.kafka.bootstrap_servers
+        self._metrics = metrics
+        self._side_calls = side_calls
+        self._log = logger()
+        self._ordinal, self._replicas = config.service.ordinal, config.service.replicas
+        self._stats_failures = 0
+        properties: dict[str, Any] = client_properties(config)
+        if token is not None and uses_oauth(config.consumer_overrides):
+            properties["oauth_cb"] = token
+        admin_keys = {"group.id", "auto.offset.reset", "statistics.interval.ms", "queued.max.messages.kbytes"}
+        admin_keys |= {key for key in properties if key.startswith(("enable.auto.", "fetch.", "allow.auto."))}
+        try:
+            self._consumer = Consumer({**properties, "stats_cb": self._on_statistics})
+            self._admin = AdminClient({k: v for k, v in properties.items() if k not in admin_keys})
+        except KafkaException as error:
+            problem = f"{CONSUMER_PREFIX}*: librdkafka refuses a property: {error.args[0].str()}"
+            raise ConfigError([problem]) from error
+        self.owned: tuple[Partition, ...] = ()
+
+    def connect(self, deadline: Deadline) -> Topic:
+        """Ask the cluster for the topic and settle which partitions are ours.
+
+        assign() to an unknown topic gives no error, so the metadata decides here.
+
+        Raises:
+            Fatal: no broker answers, the topic is not there, or no partition falls to this ordinal.
+        """
+        try:
+            metadata = self._consumer.list_topics(self._name, timeout=deadline.cut(_REQUEST_SECONDS))
+        except KafkaException as error:
+            raise Fatal(
+                f"no Kafka broker answers at {self._servers} ({error.args[0].str()}); check "
+                "KAFKA_BOOTSTRAP_SERVERS, the network, and the KAFKA_CONSUMER_SECURITY_PROTOCOL and SASL settings"
+            ) from error
+        topic = metadata.topics.get(self._name)
+        if topic is None or topic.error is not None or not topic.partitions:
+            reason = topic.error.str() if topic is not None and topic.error is not None else "no partitions"
+            raise Fatal(
+                f"topic {self._name!r} is not to be had from {self._servers} ({reason}); "
+                "create it, grant this principal Describe and Read on it, or correct KAFKA_TOPIC"
+            )
+        count = len(topic.partitions)
+        self.owned = owned_partitions(count, self._ordinal, self._replicas)
+        if not self.owned:
+            raise Fatal(
+                f"topic {self._name!r} has {count} partitions, none left for ordinal {self._ordinal} of "
+                f"REPLICA_COUNT={self._replicas}; run at most {count} replicas"
+            )
+        return Topic(self._name, count, metadata.cluster_id or "", self._topic_id(deadline))
+
+    def committed(self, deadline: Deadline) -> dict[Partition, Committed]:
+        """What the group's coordinator holds for each owned partition.
+
+        Raises:
+            Retryable: the coordinator did not answer, or is moving (not retried by librdkafka itself).
+        """
+        asked = [TopicPartition(self._name, partition) for partition in self.owned]
+        deadline.check("reading committed offsets")
+        try:
+            answers = self._consumer.committed(asked, timeout=deadline.cut(_REQUEST_SECONDS))
+        except KafkaException as error:
+            raise self._failed("reading committed offsets", error.args[0]) from error
+        result = {}
+        for answer in answers:
+            if answer.error is not None:
+                raise self._failed(
+                    f"reading the committed offset of partition {answer.partition}", answer.error
+                )
+            offset = None if answer.offset == OFFSET_INVALID else Offset(answer.offset)
+            result[Partition(answer.partition)] = Committed(offset, CommitMetadata.decode(answer.metadata))
+        return result
+
+    def watermarks(self, deadline: Deadline) -> dict[Partition, Watermarks]:
+        """Both ends of each owned partition's log, in two requests however many partitions there are.
+
+        Raises:
+            Retryable: a leader did not answer.
+        """
+        low = self._list_offsets(OffsetSpec.earliest(), deadline)
+        high = self._list_offsets(OffsetSpec.latest(), deadline)
+        return {partition: Watermarks(low[partition], high[partition]) for partition in self.owned}
+
+    def known_end(self, partition: Partition) -> Offset | None:
+        """The end of the log as the last fetch told it, without a request; None before the first fetch."""
+        try:
+            _, high = self._consumer.get_watermark_offsets(TopicPartition(self._name, partition), cached=True)
+        except KafkaException:
+            self._metrics.errors.inc(type="kafka")
+            return None
+        return Offset(high) if high >= 0 else None
+
+    def assign(self, positions: Positions) -> None:
+        """Begin to fetch from `positions`."""
+        self._consumer.assign([TopicPartition(self._name, p, offset) for p, offset in positions.items()])
+
+    def consume(self, count: int, seconds: float) -> list[Message]:
+        """At most `count` messages (errors among them), waiting at most `seconds`."""
+        return self._consumer.consume(count, seconds)
+
+    def commit(self, positions: Positions, metadata: CommitMetadata, deadline: Deadline) -> None:
+        """Store the position of every partition in one request and check the answer of each.
+
+        Raises:
+            Retryable: it failed; nothing is known of what was stored.
+            DeadlineExceeded: the broker was silent (see SideCalls).
+        """
+        note = metadata.encode()
+        offsets = [TopicPartition(self._name, p, offset, note) for p, offset in sorted(positions.items())]
+        try:
+            answers = self._side_calls.run(
+                lambda: self._consumer.commit(offsets=offsets, asynchronous=False), deadline, "offset commit"
+            )
+        except KafkaException as error:
+            raise self._failed("committing offsets", error.args[0]) from error
+        for answer in answers or ():
+            if answer.error is not None:
+                raise self._failed(f"committing the offset of partition {answer.partition}", answer.error)
+        for partition, offset in positions.items():
+            self._metrics.last_committed.set(offset, partition=str(partition))
+
+    def close(self, deadline: Deadline) -> None:
+        """Leave the cluster."""
+        self._side_calls.run(self._consumer.close, deadline, "consumer close")
+
+    def _list_offsets(self, spec: Any, deadline: Deadline) -> dict[Partition, Offset]:
+        deadline.check("reading the ends of the log")
+        seconds = deadline.cut(_REQUEST_SECONDS)
+        asked = {TopicPartition(self._name, partition): spec for partition in self.owned}
+        futures = self._admin.list_offsets(
+            asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=max(seconds, 0.1)
+        )
+        result = {}
+        for asked_partition, future in futures.items():
+            try:
+                result[Partition(asked_partition.partition)] = Offset(future.result(seconds + 1).offset)
+            except KafkaException as error:
+                what = f"reading the ends of partition {asked_partition.partition}"
+                raise self._failed(what, error.args[0]) from error
+        return result
+
+    def _topic_id(self, deadline: Deadline) -> str:
+        """The id the broker gave the topic; empty where it has none to give."""
+        seconds = max(deadline.cut(_REQUEST_SECONDS), 0.1)
+        with contextlib.suppress(KafkaException, TimeoutError):
+            futures = self._admin.describe_topics(TopicCollection([self._name]), request_timeout=seconds)
+            return str(futures[self._name].result(seconds + 1).topic_id or "")
+        self._metrics.errors.inc(type="kafka")
+        return ""
+
+    def _failed(self, what: str, error: KafkaError) -> Retryable:
+        self._metrics.errors.inc(type="kafka")
+        return Retryable(f"{what} of topic {self._name!r} failed: {error.str()} ({error.name()})")
+
+    def _on_statistics(self, text: str) -> None:
+        """Never raises: an exception here would destroy the messages a consume call has in hand."""
+        try:
+            report_statistics(self._metrics, json.loads(text))
+        except Exception as error:  # noqa: BLE001 - see above
+            self._metrics.errors.inc(type="statistics")
+            self._log.debug("statistics could not be read", error=repr(error))
+
+
+def report_statistics(metrics: Metrics, statistics: Mapping[str, Any]) -> None:
+    """Copy librdkafka's own figures into ours; its round trips are in microseconds."""
+    metrics.rdkafka_replyq.set(statistics.get("replyq", 0))
+    metrics.rdkafka_msg_cnt.set(statistics.get("msg_cnt", 0))
+    metrics.rdkafka_msg_size.set(statistics.get("msg_size", 0))
+    brokers: Iterable[Mapping[str, Any]] = statistics.get("brokers", {}).values()
+    for broker in brokers:
+        round_trip = broker.get("rtt", {})
+        if broker.get("nodeid", -1) >= 0 and round_trip.get("avg", -1) >= 0:
+            metrics.broker_rtt_avg.set(round_trip["avg"] / _MICROSECONDS, broker=str(broker["nodeid"]))
+            metrics.broker_rtt_p99.set(round_trip.get("p99", 0) / _MICROSECONDS, broker=str(broker["nodeid"]))

@@ -1,0 +1,49 @@
+"""Logging to standard output: one JSON object a line for machines, coloured text for people.
+
+WARN: something was odd and nothing was lost. ERROR: something needs a person.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+import structlog
+
+
+def configure(level: str, log_format: str) -> None:
+    """Send our events and those of the libraries through one pipeline."""
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    if log_format == "json":
+        renderer: list[Any] = [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+    else:
+        renderer = [structlog.dev.ConsoleRenderer(colors=sys.stdout.isatty())]
+    structlog.configure(
+        processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level)),
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderer],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    for chatty in ("httpx", "httpcore", "botocore", "boto3", "urllib3"):
+        logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+
+
+def logger(**context: object) -> Any:
+    """A logger that adds `context` to each event."""
+    return structlog.get_logger(**context)
