@@ -47,7 +47,7 @@ class Topic:
 
 
 def client_properties(config: Config) -> dict[str, str | int]:
-    """librdkafka's properties, ours winning over nothing: a clash was refused with the configuration."""
+    """The properties for librdkafka; a clash with one of ours was refused with the configuration."""
     return {
         "client.id": f"millpond-{config.pipeline}-{config.service.ordinal}",
         "queued.max.messages.kbytes": 16_384,
@@ -142,9 +142,7 @@ class TopicConsumer:
         result = {}
         for answer in answers:
             if answer.error is not None:
-                raise self._failed(
-                    f"reading the committed offset of partition {answer.partition}", answer.error
-                )
+                raise self._failed(f"reading the commit of partition {answer.partition}", answer.error)
             offset = None if answer.offset == OFFSET_INVALID else Offset(answer.offset)
             result[Partition(answer.partition)] = Committed(offset, CommitMetadata.decode(answer.metadata))
         return result

@@ -78,8 +78,8 @@ def refused_variables(environ: Mapping[str, str]) -> list[str]:
     ]
     if "DUCKLAKE_PARTITION_BY" in environ and "HOGLAKE_PARTITION_BY" not in environ:
         problems.append(
-            f"DUCKLAKE_PARTITION_BY={environ['DUCKLAKE_PARTITION_BY']!r}: hoglake reads HOGLAKE_PARTITION_BY; "
-            "without it the table would be created unpartitioned; set it"
+            f"DUCKLAKE_PARTITION_BY={environ['DUCKLAKE_PARTITION_BY']!r}: set HOGLAKE_PARTITION_BY instead; "
+            "without it the hoglake table would be created unpartitioned"
         )
     return problems
 

@@ -112,7 +112,7 @@ class KafkaSettings(Section):
     group_id: str | None = Field(
         None,
         alias="GROUP_ID",
-        description="Kafka group that stores the offsets; `millpond-<destination>-<topic>-<table>` when unset.",
+        description="Kafka group that stores the offsets; `millpond-<destination>-<topic>-<table>` if unset.",
     )
     auto_offset_reset: Annotated[Literal["earliest", "latest"], BeforeValidator(_lower)] = Field(
         "earliest",

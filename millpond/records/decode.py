@@ -1,0 +1,75 @@
+"""The values of one consume call as one record batch."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from millpond.records.columns import build_column
+from millpond.records.names import INSERTED_AT, is_usable
+from millpond.records.pins import apply_pin
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What became of the values: rows, and counts of everything that did not go in as it came.
+
+    `skipped` counts by reason: whole records as `json_parse`, unusable keys (once each) as
+    `unsafe_field_name`. `coerced` counts pinned columns by type; `failed_pins` counts values by column.
+    """
+
+    batch: pa.RecordBatch
+    skipped: Mapping[str, int]
+    coerced: Mapping[str, int]
+    failed_pins: Mapping[str, int]
+
+
+def decode(values: Sequence[bytes], pins: Mapping[str, str]) -> Decoded:
+    """Turn JSON objects into rows, in order. Total: no input raises.
+
+    A value that is not a JSON object is skipped and counted. A key seen first in the last record is a
+    column all the same. Of a key that stands twice in one object the last value counts.
+    """
+    rows = _parse(values)
+    skipped = Counter(json_parse=len(values) - len(rows))
+    coerced: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    arrays: dict[str, pa.Array] = {}
+    for name in _names(rows):
+        if not is_usable(name):
+            skipped["unsafe_field_name"] += 1
+            continue
+        arrays[name] = build_column([row.get(name) for row in rows])
+    for name, pin in pins.items():
+        # A pinned column is there from the first batch on, with its type.
+        arrays[name], failures = apply_pin(arrays.get(name, pa.nulls(len(rows))), pin)
+        failed[name] = failures
+        coerced[pin] += failures == 0
+    if not arrays:  # rows without a single usable key are rows still; this column carries their number
+        arrays[INSERTED_AT] = pa.nulls(len(rows))
+    return Decoded(pa.RecordBatch.from_pydict(arrays), +skipped, +coerced, +failed)
+
+
+def _parse(values: Sequence[bytes]) -> list[dict[str, Any]]:
+    rows = []
+    for value in values:
+        with contextlib.suppress(ValueError):  # what is no JSON is counted by its absence
+            row = orjson.loads(value)
+            if type(row) is dict:
+                rows.append(row)
+    return rows
+
+
+def _names(rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    """Every key, in order of first sight."""
+    names: dict[str, None] = {}
+    for row in rows:
+        if not names.keys() >= row.keys():
+            names.update(dict.fromkeys(row))
+    return names

@@ -1,0 +1,22 @@
+"""Which JSON keys can be columns (behaviour 6.4)."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+INSERTED_AT = "_inserted_at"
+"""Our own column: when the row was published. A record's value under this name is not taken."""
+
+_USABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_RESERVED_PREFIX = "_hog"
+
+
+@lru_cache(maxsize=16_384)
+def is_usable(name: str) -> bool:
+    """Whether `name` may be a column: an identifier of at most 128 characters, not reserved."""
+    return (
+        _USABLE.fullmatch(name) is not None
+        and not name.lower().startswith(_RESERVED_PREFIX)
+        and name != INSERTED_AT
+    )

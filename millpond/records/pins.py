@@ -1,0 +1,145 @@
+"""Columns whose type the operator fixed (MILLPOND_TYPED_COLUMNS)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+TIMESTAMPTZ = pa.timestamp("us", "UTC")
+
+PIN_ARROW_TYPES: dict[str, pa.DataType] = {
+    "timestamptz": TIMESTAMPTZ,
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "varchar": pa.string(),
+    "uuid": pa.uuid(),
+}
+
+# Date, optional time of day with any number of fraction digits, optional zone.
+_INSTANT = (
+    r"^\s*(?P<date>\d{4}-\d{2}-\d{2})"
+    r"(?:[T ](?P<hour>\d{2}:\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d+))?)?)?"
+    r"\s*(?P<zone>Z|z|[+-]\d{2}(?::?\d{2})?)?\s*$"
+)
+_MICROSECOND_DIGITS = 6
+
+
+def apply_pin(column: pa.Array, pin: str) -> tuple[pa.Array, int]:
+    """`column` in the pinned type, and how many values became null because they do not convert."""
+    target = PIN_ARROW_TYPES[pin]
+    if column.type == target:
+        return column, 0
+    if pa.types.is_null(column.type):
+        return pa.nulls(len(column), target), 0
+    converted = _CONVERTERS[pin](column)
+    return converted, converted.null_count - column.null_count
+
+
+def cast_each(column: pa.Array, target: pa.DataType) -> pa.Array:
+    """Cast, value by value where the whole does not cast; a value that does not is null."""
+    try:
+        return column.cast(target)
+    except pa.ArrowInvalid:
+        pass
+    except pa.ArrowNotImplementedError:
+        return pa.nulls(len(column), target)
+    encoded = column.dictionary_encode()
+    distinct = pa.array([_cast_one(value, target) for value in encoded.dictionary], target)
+    return distinct.take(encoded.indices)
+
+
+def _cast_one(value: pa.Scalar, target: pa.DataType) -> Any:
+    try:
+        return value.cast(target).as_py()
+    except pa.ArrowInvalid:
+        return None
+
+
+def _to_timestamptz(column: pa.Array) -> pa.Array:
+    """ISO 8601 text: date alone or with a time, `T` or space, any zone or none (then UTC).
+
+    Fractions are cut at the microsecond. Integers are microseconds since the epoch (behaviour 5).
+    """
+    if pa.types.is_integer(column.type):
+        return column.cast(TIMESTAMPTZ)
+    if not pa.types.is_string(column.type):
+        return pa.nulls(len(column), TIMESTAMPTZ)
+    encoded = column.dictionary_encode()
+    parts = pc.extract_regex(encoded.dictionary, _INSTANT)
+    text = pc.binary_join_element_wise(
+        pc.struct_field(parts, "date"), _or(pc.struct_field(parts, "hour"), "00:00"), "T"
+    )
+    text = pc.binary_join_element_wise(text, _or(pc.struct_field(parts, "second"), "00"), ":")
+    text = pc.binary_join_element_wise(text, _fraction(pc.struct_field(parts, "fraction")), ".")
+    naive = cast_each(text, pa.timestamp("us"))
+    micros = pc.subtract(naive.cast(pa.int64()), _offset_micros(pc.struct_field(parts, "zone")))
+    return micros.cast(TIMESTAMPTZ).take(encoded.indices)
+
+
+def _or(column: pa.Array, text: str) -> pa.Array:
+    """Groups that did not take part are empty text."""
+    return pc.if_else(pc.equal(column, ""), text, column)
+
+
+def _fraction(digits: pa.Array) -> pa.Array:
+    return pc.utf8_slice_codeunits(
+        pc.utf8_rpad(digits, _MICROSECOND_DIGITS, "0"), start=0, stop=_MICROSECOND_DIGITS
+    )
+
+
+def _offset_micros(zones: pa.Array) -> pa.Array:
+    """`+05:30`, `+0530`, `+05`, `Z` or nothing, as microseconds east of UTC."""
+    distinct = zones.dictionary_encode()
+    offsets = [None if z is None else _zone_micros(z) for z in distinct.dictionary.to_pylist()]
+    return pa.array(offsets, pa.int64()).take(distinct.indices)
+
+
+def _zone_micros(zone: str) -> int:
+    digits = zone[1:].replace(":", "")
+    if not digits:
+        return 0
+    minutes = int(digits[:2]) * 60 + int(digits[2:] or "0")
+    return (-minutes if zone[0] == "-" else minutes) * 60_000_000
+
+
+def _to_varchar(column: pa.Array) -> pa.Array:
+    return column.cast(pa.string())
+
+
+def _to_boolean(column: pa.Array) -> pa.Array:
+    if pa.types.is_string(column.type):
+        column = pc.utf8_lower(pc.utf8_trim_whitespace(column))
+        known = pc.is_in(column, pa.array(["true", "false", "1", "0"]))
+        return pc.if_else(known, pc.is_in(column, pa.array(["true", "1"])), pa.scalar(None, pa.bool_()))
+    known = pc.is_in(column, pa.array([0, 1], column.type))
+    return pc.if_else(known, pc.equal(column, pa.scalar(1, column.type)), pa.scalar(None, pa.bool_()))
+
+
+def _to_uuid(column: pa.Array) -> pa.Array:
+    if not pa.types.is_string(column.type):
+        return pa.nulls(len(column), pa.uuid())
+    encoded = column.dictionary_encode()
+    distinct = pa.array([_uuid_bytes(text) for text in encoded.dictionary.to_pylist()], pa.binary(16))
+    return pa.ExtensionArray.from_storage(pa.uuid(), distinct.take(encoded.indices))
+
+
+def _uuid_bytes(text: str) -> bytes | None:
+    try:
+        return uuid.UUID(text.strip()).bytes
+    except ValueError:
+        return None
+
+
+_CONVERTERS: dict[str, Callable[[pa.Array], pa.Array]] = {
+    "timestamptz": _to_timestamptz,
+    "bigint": lambda column: cast_each(column, pa.int64()),
+    "double": lambda column: cast_each(column, pa.float64()),
+    "boolean": _to_boolean,
+    "varchar": _to_varchar,
+    "uuid": _to_uuid,
+}
