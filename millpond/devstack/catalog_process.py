@@ -1,0 +1,91 @@
+"""The development catalog as a part of the stack, and what crossed its wire."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+import httpx
+
+from millpond.devstack.errors import NotReadyError
+from millpond.devstack.ports import LOOPBACK, free_port
+from millpond.devstack.process import ChildProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from millpond.deadline import Deadline
+
+_LIVE_SECONDS = 2.0
+_PROBE_PATHS = frozenset({"/livez", "/healthz"})
+
+
+@dataclass(frozen=True)
+class LoggedRequest:
+    """One request the catalog answered, as its request log tells it."""
+
+    method: str
+    path: str
+    query: str
+    status: int
+    request_id: str
+    seconds: float
+    request_bytes: int
+
+
+class CatalogProcess(ChildProcess):
+    """`millpond.devstack.catalog` over one SQLite file; every acknowledged commit survives its death."""
+
+    def __init__(self, *, folder: Path, logs: Path, arguments: Sequence[str] = ()) -> None:
+        super().__init__("catalog", folder=folder, logs=logs)
+        self.database = folder / "catalog.sqlite"
+        self.request_log = logs / "catalog-requests.jsonl"
+        self._arguments = tuple(arguments)
+        self._port: int | None = None
+        self._requests_origin = self.request_log.stat().st_size if self.request_log.exists() else 0
+
+    @property
+    def url(self) -> str:
+        """The base URL clients put before `/v1`."""
+        if self._port is None:
+            raise self.failure("has no URL before its first start: call start()")
+        return f"http://{LOOPBACK}:{self._port}"
+
+    def choose_ports(self) -> None:
+        """One port, for HTTP."""
+        self._port = free_port()
+
+    def command(self) -> Sequence[str]:
+        """Our own module, in this interpreter."""
+        return [
+            *(sys.executable, "-m", "millpond.devstack.catalog", "--port", str(self._port)),
+            *("--database", str(self.database), "--request-log", str(self.request_log)),
+            *self._arguments,
+        ]
+
+    def probe(self, deadline: Deadline) -> None:
+        """Ready when it says that it lives."""
+        try:
+            seconds = deadline.cut(_LIVE_SECONDS)
+            httpx.get(f"{self.url}/livez", timeout=seconds, trust_env=False).raise_for_status()
+        except httpx.HTTPError as error:
+            raise NotReadyError(f"{self.url}/livez: {error}") from error
+
+    def requests(self) -> list[LoggedRequest]:
+        """The requests since this object was made, in the order they were answered, without probes."""
+        if not self.request_log.exists():
+            return []
+        with self.request_log.open("rb") as log:
+            log.seek(self._requests_origin)
+            lines = log.read().split(b"\n")
+        # What follows the last newline is still being written.
+        logged = [_logged(line) for line in lines[:-1]]
+        return [request for request in logged if request.path not in _PROBE_PATHS]
+
+
+def _logged(line: bytes) -> LoggedRequest:
+    entry = json.loads(line)
+    return LoggedRequest(**{each.name: entry[each.name] for each in fields(LoggedRequest)})
