@@ -1,0 +1,68 @@
+"""`python -m millpond.devstack.catalog`: start the development catalog."""
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+
+from millpond.devstack.catalog.server import NotLoopbackError, serve
+from millpond.devstack.catalog.settings import CatalogSettings
+from millpond.devstack.catalog.storage import SchemaVersionError
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run until told to stop; 0 after an orderly stop, 2 when the settings cannot work."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    try:
+        settings = CatalogSettings(
+            database=options.database,
+            request_log=options.request_log,
+            commit_lock_timeout_ms=options.commit_lock_timeout_ms,
+            refuse_blind_partitioned_appends=options.refuse_blind_partitioned_appends,
+            require_attribution=options.require_attribution,
+            receipt_retention_seconds=options.receipt_retention_seconds,
+        )
+        serve(settings, host=options.host, port=options.port)
+    except (NotLoopbackError, SchemaVersionError, ValueError, OSError) as error:
+        sys.stderr.write(f"development catalog: {error}\n")
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m millpond.devstack.catalog",
+        description="A development catalog that speaks the hoglake wire contract. Loopback only, no authentication.",
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="a loopback address (default: %(default)s)")
+    parser.add_argument("--port", type=int, required=True, help="0 takes a free port; the banner names it")
+    parser.add_argument("--database", type=Path, required=True, help="the SQLite file, made when absent")
+    parser.add_argument("--request-log", type=Path, help="append one JSON object a request to this file")
+    parser.add_argument(
+        "--commit-lock-timeout-ms",
+        type=int,
+        default=30_000,
+        help="bounded wait before a 503; 0 waits for ever",
+    )
+    parser.add_argument(
+        "--refuse-blind-partitioned-appends",
+        action="store_true",
+        help="422 for partition values without a read_snapshot",
+    )
+    parser.add_argument(
+        "--require-attribution",
+        action="store_true",
+        help="insist on author and message where servers of the 1.4 line do",
+    )
+    parser.add_argument(
+        "--receipt-retention-seconds",
+        type=int,
+        default=7 * 24 * 3600,
+        help="how long cleanup leaves receipts alone; 0 keeps them for ever",
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

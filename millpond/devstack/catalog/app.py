@@ -1,0 +1,158 @@
+"""The ASGI application: route table, thread hand-over, and the mapping of refusals to answers.
+
+Handlers block on SQLite (a commit may wait half a minute for the catalog lock), so each runs in a worker thread and
+the event loop stays free to read requests and answer probes. The number of threads is bounded, and so is the wait for
+one: an overload answers 503 instead of piling up (contract 2.1).
+"""
+
+import contextlib
+import logging
+import math
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
+from urllib.parse import unquote
+
+import anyio
+import orjson
+from anyio.to_thread import run_sync
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+import millpond
+from millpond.devstack.catalog.access import Access, EncodedPath, RequestLog
+from millpond.devstack.catalog.call import Call, Reply, Service
+from millpond.devstack.catalog.errors import BadRequestError, CatalogError, CommitQueueTimeoutError
+from millpond.devstack.catalog.routes import ROUTES, Endpoint
+from millpond.devstack.catalog.settings import CatalogSettings
+from millpond.devstack.catalog.storage import Storage
+
+_log = logging.getLogger(__name__)
+
+_MEDIA_TYPE: Final = "application/json"
+
+
+def create_app(settings: CatalogSettings) -> Starlette:
+    """The catalog over one database file, opened here and closed when the application shuts down.
+
+    `app.state.storage` is the open database, for a server that wants to stop waiting commits.
+
+    Raises:
+        SchemaVersionError: the file belongs to another version.
+    """
+    storage = Storage(settings.database, wait_seconds=settings.wait_seconds)
+    log = RequestLog(settings.request_log)
+    service = Service(storage, settings, _micros)
+    gate = _Gate(settings.handler_threads, settings.wait_seconds)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        storage.close()
+        log.close()
+
+    app = Starlette(
+        routes=[*_service_routes(service, gate), *(_route(row, service, gate) for row in ROUTES)],
+        middleware=[Middleware(EncodedPath), Middleware(Access, log=log)],
+        exception_handlers={404: _empty(404), 405: _empty(405)},
+        lifespan=lifespan,
+    )
+    app.state.storage = storage
+    return app
+
+
+class _Gate:
+    """Bounds the number of handler threads and the wait for one."""
+
+    def __init__(self, threads: int, wait_seconds: float | None) -> None:
+        self._tokens = anyio.CapacityLimiter(threads)
+        self._unbounded = anyio.CapacityLimiter(math.inf)  # the real bound is above, with a deadline
+        self._wait_seconds = math.inf if wait_seconds is None else wait_seconds
+
+    async def run(self, handler: Callable[[Call], Reply], call: Call) -> Reply:
+        """Run a handler in a thread; a client that goes away does not stop it half way."""
+        try:
+            with anyio.fail_after(self._wait_seconds):
+                await self._tokens.acquire_on_behalf_of(call)
+        except TimeoutError:
+            raise CommitQueueTimeoutError(f"no handler thread within {self._wait_seconds:g} s") from None
+        try:
+            return await run_sync(handler, call, limiter=self._unbounded)
+        finally:
+            self._tokens.release_on_behalf_of(call)
+
+
+def _route(row: Endpoint, service: Service, gate: _Gate) -> Route:
+    return Route("/v1" + row.path, _endpoint(row.handler, service, gate), methods=[row.method])
+
+
+def _endpoint(
+    handler: Callable[[Call], Reply], service: Service, gate: _Gate
+) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        try:
+            return _json(await gate.run(handler, await _call(request, service)))
+        except CatalogError as error:
+            return Response(orjson.dumps(error.body()), error.status, error.headers(), _MEDIA_TYPE)
+        except Exception:  # noqa: BLE001  # whatever goes wrong is an answer of the contract's form, and logged
+            _log.exception("%s %s failed", request.method, request.url.path)
+            failure = CatalogError("unexpected failure; the log of the catalog has the reason")
+            return Response(orjson.dumps(failure.body()), failure.status, media_type=_MEDIA_TYPE)
+
+    return answer
+
+
+async def _call(request: Request, service: Service) -> Call:
+    try:
+        segments = {name: unquote(text, errors="strict") for name, text in request.path_params.items()}
+    except UnicodeDecodeError as error:
+        raise BadRequestError(f"path: not UTF-8: {error}") from error
+    return Call(service, segments, request.query_params, request.headers, await request.body())
+
+
+def _json(reply: Reply) -> Response:
+    return Response(orjson.dumps(reply.payload), reply.status, media_type=_MEDIA_TYPE)
+
+
+def _empty(status: int) -> Callable[[Request, Exception], Response]:
+    def answer(_: Request, __: Exception) -> Response:
+        return Response(status_code=status)
+
+    return answer
+
+
+def _service_routes(service: Service, gate: _Gate) -> list[Route]:
+    async def livez(_: Request) -> Response:
+        return Response("alive\n", media_type="text/plain")
+
+    def health(call: Call) -> Reply:
+        with call.service.storage.read() as db:
+            db.execute("SELECT count(*) FROM catalog").fetchone()
+        return Reply({"status": "ok"})
+
+    async def healthz(request: Request) -> Response:
+        answer = await _endpoint(health, service, gate)(request)
+        return answer if answer.status_code == 200 else Response(status_code=503)  # noqa: PLR2004  # HTTP
+
+    def info(_: Call) -> Reply:
+        return Reply(
+            {
+                "version": millpond.__version__,
+                "name": "millpond development catalog, not hoglake",
+                # Honest about what a real server does in the background and this one does not.
+                "background": {"hydrator": False, "compaction": False, "object_store": False},
+            }
+        )
+
+    return [
+        Route("/livez", livez),
+        Route("/healthz", healthz),
+        Route("/v1/info", _endpoint(info, service, gate)),
+    ]
+
+
+def _micros() -> int:
+    return time.time_ns() // 1000

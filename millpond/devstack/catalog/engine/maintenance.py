@@ -1,0 +1,118 @@
+"""Expiry and cleanup (contract 11). Objects themselves are never touched: this catalog has no object store."""
+
+import sqlite3
+from typing import Any, Final
+
+from millpond.devstack.catalog.engine.ledger import CatalogState
+from millpond.devstack.catalog.errors import InvalidError
+from millpond.devstack.catalog.wire import present
+
+_MICROS: Final = 1_000_000
+_RECEIPT_CAP_SECONDS: Final = 30 * 24 * 3600
+_REFERENCED: Final = (
+    "EXISTS (SELECT 1 FROM data_file f WHERE f.catalog_id = {catalog} AND f.path = {path})"
+    " OR EXISTS (SELECT 1 FROM delete_file d WHERE d.catalog_id = {catalog} AND d.path = {path})"
+)
+
+
+def expire(db: sqlite3.Connection, catalog: CatalogState, *, batch: int, now_us: int) -> dict[str, Any]:
+    """Move the floor as far as retention, head, consumers and the batch allow; drop what lies below it."""
+    if batch < 1:
+        raise InvalidError(f"batch must be at least 1, is {batch}")
+    floor, consumer = _new_floor(db, catalog, batch, now_us)
+    counts = {"snapshots_expired": 0, "data_files_queued": 0, "delete_files_queued": 0}
+    if floor > catalog.floor:
+        counts["snapshots_expired"] = db.execute(
+            "DELETE FROM snapshot WHERE catalog_id = ? AND snapshot_id < ?", (catalog.catalog_id, floor)
+        ).rowcount
+        db.execute("DELETE FROM change WHERE catalog_id = ? AND snapshot_id < ?", (catalog.catalog_id, floor))
+        vectors = _retire(db, catalog, "delete_file", floor)
+        files = _retire(db, catalog, "data_file", floor)
+        _queue_removals(db, catalog, {*vectors, *files}, now_us)
+        counts |= {"data_files_queued": len(files), "delete_files_queued": len(vectors)}
+        db.execute(
+            "UPDATE catalog SET floor = :floor, floor_time_us = (SELECT time_us FROM snapshot"
+            " WHERE catalog_id = :catalog AND snapshot_id = :floor) WHERE catalog_id = :catalog",
+            {"floor": floor, "catalog": catalog.catalog_id},
+        )
+    return {
+        **counts,
+        "new_earliest_snapshot_id": max(floor, catalog.floor),
+        "offsets_released": 0,
+        **present(floored_by_consumer=consumer),
+    }
+
+
+def _new_floor(
+    db: sqlite3.Connection, catalog: CatalogState, batch: int, now_us: int
+) -> tuple[int, str | None]:
+    if catalog.retention_seconds is None:
+        return catalog.floor, None
+    horizon = now_us - catalog.retention_seconds * _MICROS
+    (inside,) = db.execute(
+        "SELECT min(snapshot_id) FROM snapshot WHERE catalog_id = ? AND time_us >= ?",
+        (catalog.catalog_id, horizon),
+    ).fetchone()
+    floor = min(catalog.head if inside is None else inside, catalog.head, catalog.floor + batch)
+    if not catalog.consumer_floor:
+        return floor, None
+    slowest = db.execute(
+        "SELECT consumer_id, committed_snapshot FROM consumer_offset o"
+        " JOIN table_identity USING (catalog_id, table_uuid)"
+        " WHERE o.catalog_id = ? ORDER BY committed_snapshot LIMIT 1",
+        (catalog.catalog_id,),
+    ).fetchone()
+    if slowest is None or slowest["committed_snapshot"] >= floor:
+        return floor, None
+    return slowest["committed_snapshot"], slowest["consumer_id"]
+
+
+def _retire(db: sqlite3.Connection, catalog: CatalogState, kind: str, floor: int) -> list[str]:
+    """Remove the rows no retained snapshot sees; answers their paths."""
+    rows = db.execute(
+        f"DELETE FROM {kind} WHERE catalog_id = ? AND end_snapshot <= ? RETURNING path",  # noqa: S608  # one of two literals
+        (catalog.catalog_id, floor),
+    )
+    return [row["path"] for row in rows.fetchall()]
+
+
+def _queue_removals(db: sqlite3.Connection, catalog: CatalogState, paths: set[str], now_us: int) -> None:
+    """Queue objects for deletion, except those another row still names: one object may be registered twice."""
+    db.executemany(
+        "INSERT OR IGNORE INTO removal SELECT :catalog, :path, :now"
+        f" WHERE NOT ({_REFERENCED.format(catalog=':catalog', path=':path')})",
+        [{"catalog": catalog.catalog_id, "path": path, "now": now_us} for path in sorted(paths)],
+    )
+
+
+def cleanup(
+    db: sqlite3.Connection, catalog: CatalogState, *, batch: int, receipt_retention_seconds: int, now_us: int
+) -> dict[str, Any]:
+    """Drain the removal queue and purge old receipts.
+
+    A drained object counts as `missing`: it is forgotten, and left where it is. One that some row still names would
+    count as `still_referenced`; expiry queues none of those.
+    """
+    if batch < 1:
+        raise InvalidError(f"batch must be at least 1, is {batch}")
+    drained = db.execute(
+        "DELETE FROM removal WHERE catalog_id = :catalog AND path IN"  # noqa: S608  # our own clause
+        " (SELECT path FROM removal WHERE catalog_id = :catalog ORDER BY queued_us, path LIMIT :batch)"
+        f" RETURNING {_REFERENCED.format(catalog='removal.catalog_id', path='removal.path')}",
+        {"catalog": catalog.catalog_id, "batch": batch},
+    ).fetchall()
+    referenced = sum(row[0] for row in drained)
+    _purge_receipts(db, catalog, receipt_retention_seconds, now_us)
+    return {"removed": 0, "missing": len(drained) - referenced, "still_referenced": referenced}
+
+
+def _purge_receipts(
+    db: sqlite3.Connection, catalog: CatalogState, retention_seconds: int, now_us: int
+) -> None:
+    if retention_seconds <= 0:
+        return
+    kept_seconds = min(max(retention_seconds, 2 * (catalog.retention_seconds or 0)), _RECEIPT_CAP_SECONDS)
+    db.execute(
+        "DELETE FROM receipt WHERE catalog_id = ? AND created_us < ?",
+        (catalog.catalog_id, now_us - kept_seconds * _MICROS),
+    )
