@@ -54,7 +54,7 @@ def client_properties(config: Config) -> dict[str, str | int]:
         "bootstrap.servers": config.kafka.bootstrap_servers,
         **config.consumer_overrides,
         "group.id": config.group_id,
-        # An offset outside the log must reach us as an error: every reset is decided, logged and counted here.
+        # An offset outside the log must reach us as an error: resets are decided, logged and counted here.
         "auto.offset.reset": "error",
         "allow.auto.create.topics": "false",
         "enable.auto.commit": "false",
@@ -109,7 +109,7 @@ class TopicConsumer:
         except KafkaException as error:
             raise Fatal(
                 f"no Kafka broker answers at {self._servers} ({error.args[0].str()}); check "
-                "KAFKA_BOOTSTRAP_SERVERS, the network, and the KAFKA_CONSUMER_SECURITY_PROTOCOL and SASL settings"
+                "KAFKA_BOOTSTRAP_SERVERS, the network, and KAFKA_CONSUMER_SECURITY_PROTOCOL and SASL settings"
             ) from error
         topic = metadata.topics.get(self._name)
         if topic is None or topic.error is not None or not topic.partitions:

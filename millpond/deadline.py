@@ -20,10 +20,15 @@ class Deadline:
     def __init__(self, seconds: float, *, clock: Clock = time.monotonic) -> None:
         self._clock = clock
         self._at = clock() + seconds
+        self._moved = threading.Condition()
 
     def remaining(self) -> float:
         """Seconds left, never negative."""
         return max(0.0, self._at - self._clock())
+
+    def seconds_past(self) -> float:
+        """Seconds since it passed, 0 before."""
+        return max(0.0, self._clock() - self._at)
 
     def cut(self, seconds: float) -> float:
         """`seconds`, or what is left when that is less."""
@@ -31,7 +36,16 @@ class Deadline:
 
     def shorten(self, seconds: float) -> None:
         """Bring the deadline to `seconds` from now, unless it is nearer already."""
-        self._at = min(self._at, self._clock() + seconds)
+        with self._moved:
+            self._at = min(self._at, self._clock() + seconds)
+            self._moved.notify_all()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait `seconds`, or until the deadline, also when that comes nearer meanwhile."""
+        until = self._clock() + seconds
+        with self._moved:
+            while (left := min(until, self._at) - self._clock()) > 0:
+                self._moved.wait(left)
 
     def check(self, what: str) -> None:
         """Raise DeadlineExceeded when there is no time left to begin `what`."""

@@ -59,6 +59,15 @@ def advance(positions: Positions, published: Ranges) -> dict[Partition, Offset]:
     return result
 
 
+def ranges_between(start: Positions, end: Positions) -> dict[Partition, PartitionRange]:
+    """What lies between two position vectors of the same partitions, without those that stand still."""
+    return {
+        partition: PartitionRange(start[partition], Offset(position - 1))
+        for partition, position in sorted(end.items())
+        if position > start[partition]
+    }
+
+
 def owned_partitions(partition_count: int, ordinal: int, replicas: int) -> tuple[Partition, ...]:
     """The partitions of one replica: p with p mod replicas == ordinal (behaviour 4)."""
     return tuple(Partition(p) for p in range(ordinal, partition_count, replicas))

@@ -20,6 +20,7 @@ from pydantic_settings import (
 
 from millpond.budget import MAX_FLUSH_SECONDS
 from millpond.partition_by import PartitionTerm, parse_partition_by
+from millpond.records.names import is_usable
 
 PIN_TYPES = ("timestamptz", "bigint", "double", "boolean", "varchar", "uuid")
 
@@ -46,6 +47,8 @@ def _pins(text: Any) -> dict[str, str]:
             raise ValueError(f"{entry!r} is not `column:type`")
         if kind.lower() not in PIN_TYPES:
             raise ValueError(f"{entry!r} names no type out of {', '.join(PIN_TYPES)}")
+        if not is_usable(column):
+            raise ValueError(f"{column!r} is a reserved name")
         if pins.setdefault(column, kind.lower()) != kind.lower():
             raise ValueError(f"{column!r} is pinned to two types")
     return pins

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -59,10 +58,12 @@ def decode(values: Sequence[bytes], pins: Mapping[str, str]) -> Decoded:
 def _parse(values: Sequence[bytes]) -> list[dict[str, Any]]:
     rows = []
     for value in values:
-        with contextlib.suppress(ValueError):  # what is no JSON is counted by its absence
+        try:
             row = orjson.loads(value)
-            if type(row) is dict:
-                rows.append(row)
+        except ValueError:
+            continue  # counted by its absence
+        if type(row) is dict:
+            rows.append(row)
     return rows
 
 

@@ -1,0 +1,155 @@
+"""One flush in flight: retries under one deadline, then the offset commit."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
+
+from millpond.budget import BACKOFF_JITTER, backoff_seconds
+from millpond.deadline import Deadline
+from millpond.errors import Exhausted, Fenced, Retryable
+from millpond.logs import logger
+from millpond.metrics import Metrics
+from millpond.offsets import Partition, Positions
+from millpond.positions import CommitMetadata, Committed, Layout
+from millpond.sink import Flush, Receipt, Sink, Source
+
+COMMIT_ATTEMPTS = 5
+_ABANDON_SLACK_SECONDS = 5.0
+
+T = TypeVar("T")
+
+
+class OffsetStore(Protocol):
+    """Where positions are kept: the group's coordinator."""
+
+    def committed(self, deadline: Deadline) -> Mapping[Partition, Committed]:
+        """What is stored for each owned partition."""
+
+    def commit(self, positions: Positions, metadata: CommitMetadata, deadline: Deadline) -> None:
+        """Store all positions with the metadata."""
+
+
+class Publisher:
+    """Takes a flush to the sink and its positions to the offset store, in this order and never the other."""
+
+    def __init__(
+        self,
+        sink: Sink,
+        offsets: OffsetStore,
+        source: Source,
+        layout: Layout,
+        *,
+        attempts: int,
+        snapshot: int,
+        metrics: Metrics,
+    ) -> None:
+        self._sink = sink
+        self._offsets = offsets
+        self._source = source
+        self._layout = layout
+        self._attempts = attempts
+        self._metrics = metrics
+        self._log = logger()
+        self._snapshot = snapshot
+
+    def publish(self, flush: Flush, deadline: Deadline) -> Receipt:
+        """Publish rows if there are any, then commit the positions.
+
+        Raises:
+            Fatal, Fenced, Exhausted: the positions are not committed then.
+        """
+        receipt = self._climb(lambda: self._write(flush, deadline), deadline, self._attempts, "write_retry")
+        self._snapshot = max(self._snapshot, receipt.snapshot)
+        self._climb(lambda: self._commit(flush.end, deadline), deadline, COMMIT_ATTEMPTS, "offset_commit")
+        return receipt
+
+    def _write(self, flush: Flush, deadline: Deadline) -> Receipt:
+        self._check_ownership(flush.start, deadline)
+        if not flush.rows:
+            return Receipt(self._snapshot, 0, 0)
+        return self._sink.write(self._source, flush, deadline)
+
+    def _check_ownership(self, start: Positions, deadline: Deadline) -> None:
+        """What the group stores must be what this process wrote last (design 3, fencing)."""
+        for partition, entry in self._offsets.committed(deadline).items():
+            if entry.offset == start[partition]:
+                continue
+            raise Fenced(
+                f"partition {partition} of {self._source.topic} is committed at {entry.offset}, but this "
+                f"process left it at {start[partition]}; another process uses group "
+                f"{self._source.group_id!r}, or its offsets were set by hand"
+            )
+
+    def _commit(self, end: Positions, deadline: Deadline) -> None:
+        metadata = CommitMetadata(self._snapshot, str(self._layout), self._source.topic_id)
+        self._offsets.commit(end, metadata, deadline)
+
+    def _climb(self, call: Callable[[], T], deadline: Deadline, attempts: int, error_type: str) -> T:
+        """Call until it succeeds: 1, 2, 4 … 30 s apart, never past the deadline."""
+        for attempt in range(attempts):
+            try:
+                return call()
+            except Retryable as error:
+                self._metrics.errors.inc(type=error_type)
+                delay = backoff_seconds(attempt) * (1 + random.uniform(0, BACKOFF_JITTER))  # noqa: S311 - no secret
+                delay = max(delay, error.retry_after_seconds or 0.0)
+                self._log.warning(
+                    "attempt failed",
+                    step=error_type,
+                    attempt=attempt + 1,
+                    of=attempts,
+                    retry_in_seconds=round(deadline.cut(delay), 1),
+                    error=str(error),
+                )
+                if attempt + 1 == attempts or deadline.remaining() <= delay:
+                    raise Exhausted(f"gave up after {attempt + 1} attempts: {error}") from error
+                deadline.sleep(delay)
+        raise AssertionError("attempts is at least 1")
+
+
+class InFlight:
+    """A flush on its way, on a thread of its own, while the loop reads on."""
+
+    def __init__(self, publisher: Publisher, flush: Flush, deadline: Deadline) -> None:
+        self.flush = flush
+        self.deadline = deadline
+        self.started = time.monotonic()
+        self._receipt: Receipt | None = None
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, args=(publisher,), name="flush", daemon=True)
+        self._thread.start()
+
+    def done(self) -> bool:
+        """Whether there is a result.
+
+        Raises:
+            Exhausted: the flush is past its deadline and still does not return; the process must end.
+        """
+        if not self._thread.is_alive():
+            return True
+        if self.deadline.seconds_past() > _ABANDON_SLACK_SECONDS:
+            raise Exhausted("the flush in flight is past its deadline and does not return")
+        return False
+
+    def wait(self, seconds: float) -> bool:
+        """`done()` after at most `seconds`."""
+        self._thread.join(seconds)
+        return self.done()
+
+    def result(self) -> Receipt:
+        """The receipt, or the failure raised again."""
+        if self._failure is not None:
+            raise self._failure
+        if self._receipt is None:
+            raise RuntimeError("the flush is not done")
+        return self._receipt
+
+    def _run(self, publisher: Publisher) -> None:
+        try:
+            self._receipt = publisher.publish(self.flush, self.deadline)
+        except BaseException as error:  # noqa: BLE001 - raised again by result()
+            self._failure = error

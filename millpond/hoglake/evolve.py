@@ -1,0 +1,131 @@
+"""The table's columns follow the records: created with the first flush, added and widened later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+from pyhoglake import (
+    AlreadyExistsError,
+    AlterOp,
+    Catalog,
+    CommitConflictError,
+    Namespace,
+    NotFoundError,
+    Table,
+    TableInfo,
+    ValidationError,
+    ops,
+)
+
+from millpond.errors import Fatal
+from millpond.hoglake.layout import Layout, missing_declarations
+from millpond.logs import logger
+from millpond.metrics import Metrics
+from millpond.records.names import INSERTED_AT
+from millpond.records.pins import TIMESTAMPTZ
+
+_WIDER = {
+    ("int8", "int64"): "long",
+    ("int16", "int64"): "long",
+    ("int", "int64"): "long",
+    ("float", "double"): "double",
+}
+"""Live type and Arrow type of the batch, to the type the column is promoted to (contract 9.2)."""
+
+_RACES = 3
+
+
+def namespace_of(catalog: Catalog, name: str) -> Namespace:
+    """The namespace, made when it is missing."""
+    try:
+        return catalog.namespace(name)
+    except NotFoundError:
+        pass
+    try:
+        return catalog.create_namespace(name)
+    except AlreadyExistsError:
+        return catalog.namespace(name)  # another replica was faster
+
+
+def create_table(namespace: Namespace, name: str, batch: pa.Table) -> Table:
+    """The table, made with the columns of `batch` that have a type, and `_inserted_at`."""
+    fields = [pa.field(field.name, field.type) for field in _typed(batch) if field.name != INSERTED_AT]
+    try:
+        return namespace.create_table(name, pa.schema([*fields, pa.field(INSERTED_AT, TIMESTAMPTZ)]))
+    except AlreadyExistsError:
+        return namespace.table(name)  # another replica was faster
+
+
+def reconcile(handle: Table, info: TableInfo, layout: Layout) -> TableInfo:
+    """`info` with the configured partition spec and sort order, declared where the table has none.
+
+    Raises:
+        Fatal: the table is laid out otherwise.
+    """
+    for _ in range(_RACES):
+        missing = missing_declarations(info, layout)
+        if not missing:
+            return info
+        try:
+            info = handle.alter(missing)
+        except CommitConflictError:
+            info = handle.info(totals=False)  # another replica was faster
+    if missing_declarations(info, layout):
+        raise Fatal(f"table {info.namespace}.{info.name} did not keep the layout it was given: {layout}")
+    return info
+
+
+def evolve(handle: Table, info: TableInfo, batch: pa.Table, metrics: Metrics) -> TableInfo:
+    """`info` with the new columns of `batch`, in one alter; a refused column is left out and counted.
+
+    A lost race is no failure: the table is read again and what is still missing is asked for again.
+    """
+    for _ in range(_RACES):
+        wanted = _operations(info, batch)
+        if not wanted:
+            return info
+        try:
+            info = _alter(handle, wanted, metrics)
+        except CommitConflictError:
+            info = handle.info(totals=False)
+        except ValidationError:
+            return _one_by_one(handle, wanted, metrics)
+    return info
+
+
+def _operations(info: TableInfo, batch: pa.Table) -> list[AlterOp]:
+    live = {column.name: column.type for column in info.columns}
+    wanted = []
+    for field in _typed(batch):
+        if field.name not in live:
+            wanted.append(ops.add_column(field.name, field.type))
+        elif (wider := _WIDER.get((live[field.name], str(field.type)))) is not None:
+            wanted.append(ops.promote_column(field.name, wider))
+    return wanted
+
+
+def _typed(batch: pa.Table) -> Iterable[pa.Field]:
+    """A column without a single value has no type yet; it waits for its first."""
+    return (field for field in batch.schema if not pa.types.is_null(field.type))
+
+
+def _alter(handle: Table, wanted: list[AlterOp], metrics: Metrics) -> TableInfo:
+    info = handle.alter(wanted)
+    added = sum(operation.op == "add_column" for operation in wanted)
+    metrics.schema_added.inc(added)
+    metrics.schema_widened.inc(len(wanted) - added)
+    logger().info("table altered", table=info.name, added=added, widened=len(wanted) - added)
+    return info
+
+
+def _one_by_one(handle: Table, wanted: list[AlterOp], metrics: Metrics) -> TableInfo:
+    for operation in wanted:
+        try:
+            _alter(handle, [operation], metrics)
+        except (ValidationError, CommitConflictError) as error:
+            metrics.errors.inc(type="schema")
+            logger().warning(
+                "a column was refused and is left out", operation=operation.body, error=str(error)
+            )
+    return handle.info(totals=False)

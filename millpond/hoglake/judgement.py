@@ -1,0 +1,75 @@
+"""What a failed request means for the flush it belonged to, decided by the code on the wire (design 5)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+
+import httpx
+from pyhoglake import HoglakeError, IncarnationChangedError, MalformedResponseError
+
+from millpond.hoglake.orphans import Reason
+
+
+class Action(Enum):
+    """What to do about a commit that was not answered with success."""
+
+    RESEND = "the same payload again: it may have been published, or was not looked at"
+    REBUILD = "prepare again from a fresh shape, under the same key: nothing was published"
+    REBUILD_TABLE = "the same, and look the table up anew"
+    ASK_RECEIPT = "a receipt tells a key that is taken from a payload that is wrong"
+    STOP = "a person must act"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """`drop_shape`: the server answered, and the client dropped its cached table with that answer."""
+
+    action: Action
+    orphan_reason: Reason = "commit_refused"
+    drop_shape: bool = True
+
+
+_RESEND_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
+
+_BY_CODE: dict[str, Judgement] = {
+    "ddl_since_read_snapshot": Judgement(Action.REBUILD, "ddl_since_read_snapshot"),
+    "table_recreated": Judgement(Action.REBUILD_TABLE, "table_recreated"),
+    # pyhoglake presents this one as a retryable conflict; the table stays dropped however often one asks.
+    "table_dropped": Judgement(Action.STOP),
+}
+
+_BY_STATUS: dict[int, Judgement] = {
+    404: Judgement(Action.REBUILD_TABLE),
+    409: Judgement(Action.REBUILD),
+    410: Judgement(Action.REBUILD, "read_snapshot_expired"),
+    422: Judgement(Action.ASK_RECEIPT),
+}
+
+
+def judge_commit(error: Exception) -> Judgement | None:
+    """The meaning of an exception that left a commit, None when it is no answer of any server.
+
+    A timeout, a reset or an unreadable answer leaves the outcome unknown: only the same payload under the
+    same key may follow, and the server says whether it was published.
+    """
+    if isinstance(error, (httpx.HTTPError, MalformedResponseError, json.JSONDecodeError)):
+        return Judgement(Action.RESEND, drop_shape=False)
+    if not isinstance(error, HoglakeError):
+        return None
+    if isinstance(error, IncarnationChangedError):
+        return _BY_CODE["table_recreated"]
+    judgement = _BY_CODE.get(error.message) or _BY_STATUS.get(error.status_code or 0)
+    if judgement is not None:
+        return judgement
+    return Judgement(Action.RESEND if error.status_code in _RESEND_STATUSES else Action.STOP)
+
+
+def is_transient(error: Exception) -> bool:
+    """Whether a read or an alter that failed so may succeed later."""
+    if isinstance(error, (httpx.HTTPError, MalformedResponseError)):
+        return True
+    return isinstance(error, HoglakeError) and (
+        error.status_code in _RESEND_STATUSES or error.retryable or error.re_prepare
+    )

@@ -1,0 +1,81 @@
+"""The commit message as the ledger of what was published: written with each commit, read at recovery.
+
+Line 1 carries counts and the stream's names as `name=value` pairs; each further line carries the
+ranges of one topic: `offsets <topic> p<n>:<first>-<last> … (<records>)` (behaviour 6.8, design 3).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+from millpond.offsets import Offset, Partition, PartitionRange, Ranges
+from millpond.sink import Flush, Source
+
+PLAIN_BYTES = 16_384
+"""Above this the ranges take their compact form; a range is never left out."""
+
+_PLAIN_RANGE = re.compile(r"p(\d+):(\d+)-(\d+)")
+_COMPACT_RANGE = re.compile(r"(\d+):(\d+)\+(\d+)")
+_TRIGGERS = {"size": "size", "time": "interval", "final": "final"}
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What one commit message says."""
+
+    counts: Mapping[str, str]
+    topics: Mapping[str, Ranges]
+
+
+def write_ledger(
+    flush: Flush, source: Source, *, table: str, version: str, files: int, partition_groups: int
+) -> str:
+    """The message of a flush: the same text on every attempt, complete whatever its length."""
+    pairs = {
+        "records": str(flush.rows),
+        "files": str(files),
+        "partitions": str(partition_groups),
+        "arrow_bytes": str(flush.arrow_bytes),
+        "trigger": _TRIGGERS.get(flush.trigger, "unknown"),
+        "millpond": version,
+        "table": table,
+        "group": source.group_id,
+        "epoch": source.replay_epoch,
+    }
+    head = " ".join(f"{name}={quote(value, safe='')}" for name, value in pairs.items())
+    ranges = flush.ranges
+    total = sum(entry.count for entry in ranges.values())
+    plain = " ".join(f"p{p}:{entry.first}-{entry.last}" for p, entry in sorted(ranges.items()))
+    message = f"{head}\noffsets {source.topic} {plain} ({total})"
+    if len(message.encode()) <= PLAIN_BYTES:
+        return message
+    compact = ",".join(f"{p}:{entry.first}+{entry.count}" for p, entry in sorted(ranges.items()))
+    return f"{head}\noffsets {source.topic} {compact} ({total})"
+
+
+def read_ledger(message: str | None) -> Ledger | None:
+    """The ledger in a commit message, None when it is not one of ours."""
+    head, *lines = (message or "").split("\n")
+    pairs = dict(pair.partition("=")[::2] for pair in head.split(" ") if "=" in pair)
+    if "records" not in pairs or "millpond" not in pairs:
+        return None
+    topics: dict[str, Ranges] = {}
+    for line in lines:
+        word, _, rest = line.partition(" ")
+        topic, _, text = rest.partition(" ")
+        if word == "offsets" and topic:
+            topics[topic] = _read_ranges(text)
+    return Ledger({name: unquote(value) for name, value in pairs.items()}, topics)
+
+
+def _read_ranges(text: str) -> dict[Partition, PartitionRange]:
+    ranges = {
+        Partition(int(p)): PartitionRange(Offset(int(first)), Offset(int(last)))
+        for p, first, last in _PLAIN_RANGE.findall(text)
+    }
+    for p, first, count in _COMPACT_RANGE.findall(text):
+        ranges[Partition(int(p))] = PartitionRange(Offset(int(first)), Offset(int(first) + int(count) - 1))
+    return ranges

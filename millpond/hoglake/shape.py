@@ -1,0 +1,79 @@
+"""The live table as this process knows it, and how long that knowledge may be used (behaviour 6.6)."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+
+import httpx
+from pyhoglake import Catalog, HoglakeError, Table, TableInfo
+
+from millpond.deadline import Clock
+from millpond.metrics import Metrics
+
+ASSUMED_TTL_SECONDS = 450.0
+"""A quarter of the retention pyhoglake assumes when a catalog does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A table and what was last read of it."""
+
+    handle: Table
+    info: TableInfo
+
+
+class ShapeCache:
+    """Keeps one shape for a quarter of the catalog's retention.
+
+    pyhoglake refreshes its own copy at half the retention, and the snapshot of that copy becomes the
+    commit's basis. Ours must never be the staler one: a changed spec of the same arity would be accepted
+    with partition values of the old.
+    """
+
+    def __init__(self, catalog: Catalog, metrics: Metrics, *, clock: Clock = time.monotonic) -> None:
+        self._catalog = catalog
+        self._metrics = metrics
+        self._clock = clock
+        self._shape: Shape | None = None
+        self._good_until = -math.inf
+        self._handle: Table | None = None
+        self.was_there = False
+
+    @property
+    def handle(self) -> Table | None:
+        """The table's handle, which outlives its shape."""
+        return self._handle
+
+    def get(self) -> Shape | None:
+        """The shape while it may be used."""
+        return self._shape if self._clock() < self._good_until else None
+
+    def adopt(self, handle: Table, info: TableInfo) -> Shape:
+        """Keep what was just read. `info` must have been reconciled with the configured layout."""
+        self._handle = handle
+        self.was_there = True
+        self._shape = Shape(handle, info)
+        self._good_until = self._clock() + self._ttl_seconds()
+        return self._shape
+
+    def drop(self) -> None:
+        """Forget the shape: the next use reads the table again."""
+        self._shape = None
+        if self._handle is not None:
+            self._handle.invalidate()
+
+    def drop_table(self) -> None:
+        """Forget the incarnation too: the next use looks the name up."""
+        self.drop()
+        self._handle = None
+
+    def _ttl_seconds(self) -> float:
+        """Read along with each refresh, so that steady flushes ask nothing."""
+        try:
+            retention = self._catalog.options().snapshot_retention_seconds
+        except (HoglakeError, httpx.HTTPError):
+            self._metrics.errors.inc(type="retention_unknown")
+            return ASSUMED_TTL_SECONDS
+        return math.inf if retention is None else max(1.0, retention / 4)

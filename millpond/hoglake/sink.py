@@ -1,0 +1,313 @@
+"""The hoglake destination: prepare once, publish once, learn what happened from the catalog itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pyarrow as pa
+from pyhoglake import Catalog, HoglakeError, IncarnationChangedError, NotFoundError, Table, ValidationError
+
+from millpond.deadline import Deadline
+from millpond.errors import Fatal, Fenced, Retryable
+from millpond.hoglake.bootstrap import connect, probe_store, resolve_catalog
+from millpond.hoglake.conform import conform, stamp
+from millpond.hoglake.evolve import create_table, evolve, namespace_of, reconcile
+from millpond.hoglake.grouping import group_rows
+from millpond.hoglake.identity import Destination, flush_key
+from millpond.hoglake.judgement import Action, is_transient, judge_commit
+from millpond.hoglake.layout import Layout
+from millpond.hoglake.ledger import read_ledger, write_ledger
+from millpond.hoglake.orphans import Reason, report_orphans
+from millpond.hoglake.shape import Shape, ShapeCache
+from millpond.logs import logger
+from millpond.metrics import Metrics
+from millpond.records.unify import unify
+from millpond.settings import HoglakeSettings
+from millpond.sink import Flush, Published, Receipt, Source
+
+
+@dataclass
+class _Prepared:
+    """A flush whose objects are in the store and whose commit request is ready, byte for byte."""
+
+    flush: Flush
+    key: str
+    handle: Table
+    payload: dict[str, Any]
+    nulled: Mapping[str, int]
+    sent: int = 0
+
+    @property
+    def uris(self) -> list[str]:
+        return [file["path"] for group in self.payload["appends"] for file in group["files"]]
+
+
+class HoglakeSink:
+    """Publishes flushes to one table. Used from one thread at a time."""
+
+    def __init__(
+        self,
+        settings: HoglakeSettings,
+        sort_by: tuple[str, ...],
+        metrics: Metrics,
+        *,
+        ordinal: int,
+        version: str,
+    ) -> None:
+        self._settings = settings
+        self._layout = Layout(settings.partition_by, sort_by)
+        self._metrics = metrics
+        self._version = version
+        self._author = f"millpond/{settings.table}/{ordinal}"
+        self._client = connect(settings)
+        self._log = logger(table=f"{settings.catalog}.{settings.namespace}.{settings.table}")
+        self._catalog: Catalog | None = None
+        self._shapes: ShapeCache | None = None
+        self._prepared: _Prepared | None = None
+        self._missing_at_commit = False
+
+    def start(self, deadline: Deadline) -> None:
+        """Resolve the catalog, prove the object store, and check a table that is there already.
+
+        Raises:
+            Fatal: names what is wrong and what to do.
+        """
+        self._client.bind(deadline)
+        self._catalog = resolve_catalog(self._client, self._settings)
+        probe_store(self._client, self._catalog, self._settings, self._metrics)
+        self._shapes = ShapeCache(self._catalog, self._metrics)
+        self._translating(self._existing_shape, "reading the table")
+
+    def published_from(
+        self, source: Source, start: Mapping[Any, Any], deadline: Deadline
+    ) -> Published | None:
+        """The flush published from exactly the positions `start`, by its receipt (design 3, step 2)."""
+        self._client.bind(deadline)
+        shape = self._translating(self._existing_shape, "reading the table")
+        if shape is None:
+            return None
+        key = flush_key(self._destination(shape), source, start)
+        published: Published | None = self._translating(
+            lambda: self._receipt(key, source), "asking for a receipt"
+        )
+        return published
+
+    def write(self, source: Source, flush: Flush, deadline: Deadline) -> Receipt:
+        """Publish `flush`. Call again with the same flush after Retryable: what is prepared is kept.
+
+        Raises:
+            Retryable, Fatal, Fenced: see millpond.errors.
+        """
+        self._client.bind(deadline)
+        if self._prepared is not None and self._prepared.flush is not flush:
+            self._discard("superseded")
+        if self._prepared is None:
+            self._prepared = self._translating(
+                lambda: self._prepare(source, flush, deadline), "preparing a flush"
+            )
+        return self._publish(self._prepared, source, deadline)
+
+    def close(self) -> None:
+        """Count what was prepared and never published, and close the connections."""
+        self._discard("shutdown")
+        self._client.close()
+
+    def _prepare(self, source: Source, flush: Flush, deadline: Deadline) -> _Prepared:
+        table = stamp(unify(flush.batches), flush.inserted_at)
+        shape = self._shape_for(table)
+        try:
+            return self._encode(shape, table, source, flush, deadline)
+        except ValidationError as error:
+            # The client found the columns it read to be others than ours, before any upload (status None).
+            if error.status_code is not None or _uploaded(error):
+                raise
+            self._metrics.errors.inc(type="schema")
+            self._cache.drop()
+            return self._encode(self._shape_for(table), table, source, flush, deadline)
+
+    def _encode(
+        self, shape: Shape, table: pa.Table, source: Source, flush: Flush, deadline: Deadline
+    ) -> _Prepared:
+        conformed = conform(table, shape.info)
+        grouped = group_rows(conformed.table, shape.info, self._layout.sort_by)
+        if grouped.unsorted_rows:
+            self._metrics.sort_skipped.inc(grouped.unsorted_rows, reason=grouped.unsorted_reason)
+        message = write_ledger(
+            flush,
+            source,
+            table=self._settings.table,
+            version=self._version,
+            files=len(grouped.groups),
+            partition_groups=len(grouped.groups) if self._layout.partition_by else 0,
+        )
+        key = flush_key(self._destination(shape), source, flush.start)
+        deadline.check("uploading")
+        try:
+            payload = shape.handle.prepare_append_tables(
+                grouped.groups,
+                idempotency_key=key,
+                expected_table_uuid=shape.info.table_uuid,
+                concurrency=self._settings.upload_concurrency,
+            )
+        except BaseException as error:
+            report_orphans(self._metrics, "prepare_failed", _uploaded(error))
+            raise
+        payload |= {"author": self._author, "message": message}
+        return _Prepared(flush, key, shape.handle, payload, conformed.nulled)
+
+    def _publish(self, prepared: _Prepared, source: Source, deadline: Deadline) -> Receipt:
+        deadline.check("publishing")  # past it nothing is sent any more, also after a SIGSTOP
+        prepared.sent += 1
+        try:
+            result = self._live_catalog.commit_prepared(prepared.payload, table=prepared.handle)
+        except (HoglakeError, httpx.HTTPError, ValueError) as error:
+            return self._refused(error, prepared, source)
+        self._published(prepared)
+        if prepared.sent > 1:
+            self._metrics.commit_replays.inc(outcome="replayed")
+        return Receipt(result.snapshot_id, prepared.flush.rows, len(prepared.uris))
+
+    def _published(self, prepared: _Prepared) -> None:
+        self._prepared = None
+        self._missing_at_commit = False
+        self._metrics.files_written.inc(len(prepared.uris))
+        for column, count in prepared.nulled.items():
+            self._metrics.errors.inc(count, type="column_coercion")
+            self._log.warning("values do not fit the column and became null", column=column, values=count)
+
+    def _refused(self, error: Exception, prepared: _Prepared, source: Source) -> Receipt:
+        judgement = judge_commit(error)
+        if judgement is None:
+            raise error
+        if judgement.drop_shape:
+            self._cache.drop()
+        action = judgement.action
+        if isinstance(error, HoglakeError) and error.status_code == httpx.codes.NOT_FOUND:
+            action = Action.STOP if self._missing_at_commit else action
+            self._missing_at_commit = True
+        if action is Action.ASK_RECEIPT:
+            return self._settle(error, prepared, source)
+        if action is Action.RESEND:
+            raise Retryable(
+                f"publishing: {_tell(error)}", retry_after_seconds=self._client.take_retry_after()
+            ) from error
+        if action is Action.REBUILD_TABLE:
+            self._cache.drop_table()
+        self._discard(judgement.orphan_reason)
+        if action is Action.STOP:
+            raise Fatal(f"the catalog refused a commit for good: {_tell(error)}") from error
+        raise Retryable(f"the flush is prepared anew: {_tell(error)}") from error
+
+    def _settle(self, error: Exception, prepared: _Prepared, source: Source) -> Receipt:
+        """A 422: the key is taken, or the payload is wrong. Only the receipt tells (contract 19.4)."""
+        published = self._translating(lambda: self._receipt(prepared.key, source), "asking for a receipt")
+        if published is None:
+            self._discard("commit_refused")
+            raise Fatal(f"the catalog calls a commit invalid: {_tell(error)}") from error
+        self._discard("already_published")
+        if dict(published.ranges) != dict(prepared.flush.ranges):
+            raise Fenced(
+                f"another process published from our positions up to {_ends(published)} "
+                f"(snapshot {published.snapshot}); two processes run with this ordinal"
+            )
+        self._metrics.commit_replays.inc(outcome="already_published")
+        return Receipt(published.snapshot, 0, 0)
+
+    def _receipt(self, key: str, source: Source) -> Published | None:
+        snapshot_id = self._client.receipt(self._settings.catalog, key)
+        if snapshot_id is None:
+            return None
+        snapshot = next(self._live_catalog.snapshots(after=snapshot_id - 1, limit=1), None)
+        ledger = read_ledger(snapshot.message) if snapshot and snapshot.snapshot_id == snapshot_id else None
+        if ledger is None or source.topic not in ledger.topics:
+            raise Fatal(
+                f"a flush from our positions was published as snapshot {snapshot_id}, but what it covers "
+                "can no longer be read (expired, or not written by millpond); compare table "
+                f"{self._settings.namespace}.{self._settings.table} with the topic, then commit the "
+                "group's offsets by hand or set MILLPOND_REPLAY_EPOCH to publish again from here"
+            )
+        return Published(snapshot_id, ledger.topics[source.topic])
+
+    def _shape_for(self, table: pa.Table) -> Shape:
+        shape = self._existing_shape()
+        if shape is None:
+            namespace = namespace_of(self._live_catalog, self._settings.namespace)
+            handle = create_table(namespace, self._settings.table, table)
+            shape = self._adopt(handle, handle.info(totals=False))
+        info = evolve(shape.handle, shape.info, table, self._metrics)
+        return shape if info is shape.info else self._adopt(shape.handle, info)
+
+    def _existing_shape(self) -> Shape | None:
+        """The table as cached, else as read now; None when there is no such table."""
+        shape = self._cache.get()
+        if shape is not None:
+            return shape
+        handle = self._cache.handle
+        try:
+            if handle is None:
+                handle = self._live_catalog.namespace(self._settings.namespace).table(self._settings.table)
+            return self._adopt(handle, handle.info(totals=False))
+        except NotFoundError as error:
+            if self._cache.was_there:
+                raise Fatal(
+                    f"table {self._settings.namespace}.{self._settings.table} was dropped or renamed while "
+                    "millpond wrote to it; restart to have it created again, or bring it back"
+                ) from error
+            return None
+
+    def _adopt(self, handle: Table, info: Any) -> Shape:
+        """Every door a table comes through leads here."""
+        return self._cache.adopt(handle, reconcile(handle, info, self._layout))
+
+    def _translating(self, call: Any, what: str) -> Any:
+        """The result of `call`; whatever leaves it is one of our three outcomes, or a defect."""
+        try:
+            return call()
+        except IncarnationChangedError as error:
+            self._cache.drop_table()
+            raise Retryable(f"{what}: {_tell(error)}") from error
+        except (HoglakeError, httpx.HTTPError) as error:
+            self._cache.drop()
+            if is_transient(error):
+                wait = self._client.take_retry_after()
+                raise Retryable(f"{what}: {_tell(error)}", retry_after_seconds=wait) from error
+            raise Fatal(f"{what}: {_tell(error)}") from error
+        except OSError as error:
+            raise Retryable(f"{what}: {_tell(error)}") from error
+
+    def _discard(self, reason: Reason) -> None:
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None:
+            report_orphans(self._metrics, reason, prepared.uris)
+
+    def _destination(self, shape: Shape) -> Destination:
+        settings = self._settings
+        return Destination(settings.catalog, settings.namespace, settings.table, shape.info.table_uuid)
+
+    @property
+    def _cache(self) -> ShapeCache:
+        if self._shapes is None:
+            raise RuntimeError("the sink was not started")
+        return self._shapes
+
+    @property
+    def _live_catalog(self) -> Catalog:
+        if self._catalog is None:
+            raise RuntimeError("the sink was not started")
+        return self._catalog
+
+
+def _uploaded(error: BaseException) -> Sequence[str]:
+    """The objects pyhoglake had put when a prepare failed."""
+    return tuple(getattr(error, "uploaded_uris", ()))
+
+
+def _tell(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _ends(published: Published) -> str:
+    return ", ".join(f"p{partition}:{entry.last}" for partition, entry in sorted(published.ranges.items()))

@@ -1,0 +1,225 @@
+"""The loop: consume, decode, buffer, flush. Nothing else."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from confluent_kafka import KafkaError, Message
+
+from millpond.buffer import Buffer
+from millpond.config import Config
+from millpond.consumer import TopicConsumer
+from millpond.deadline import Deadline
+from millpond.errors import Exhausted, Fatal
+from millpond.flush import InFlight, Publisher
+from millpond.logs import logger
+from millpond.metrics import Metrics
+from millpond.offsets import Offset, Partition, Positions
+from millpond.records import decode
+from millpond.server import Health
+
+_LONGEST_WAIT_SECONDS = 1.0
+_WAIT_IN_FLIGHT_SECONDS = 0.1
+_HEARTBEAT_SECONDS = 60.0
+_LAG_SECONDS = 5.0
+_SMALLEST_BATCH = 10
+
+
+class Loop:
+    """Drains the owned partitions until it is asked to stop or something is fatal."""
+
+    def __init__(
+        self,
+        config: Config,
+        consumer: TopicConsumer,
+        publisher: Publisher,
+        positions: Positions,
+        *,
+        stop: threading.Event,
+        metrics: Metrics,
+        health: Health,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._config = config
+        self._consumer = consumer
+        self._publisher = publisher
+        self._buffer = Buffer(positions, config.flush, clock=clock)
+        self._flushed = dict(positions)
+        self._in_flight: InFlight | None = None
+        self._stop = stop
+        self._metrics = metrics
+        self._health = health
+        self._clock = clock
+        self._next_heartbeat = clock() + _HEARTBEAT_SECONDS
+        self._next_lag = clock()
+        self._log = logger()
+
+    def run(self) -> None:
+        """Until `stop` is set: read, and flush what is due. Then flush what is left and return.
+
+        Raises:
+            MillpondError: what ends the process; nothing is flushed after it.
+        """
+        while not self._stop.is_set():
+            self.turn()
+        self._finish()
+
+    def turn(self) -> None:
+        """One iteration."""
+        self._reap()
+        self._health.polled()
+        if self._in_flight is not None and self._buffer.is_full():
+            # Both buffers are full: reading on would only grow memory.
+            self._in_flight.wait(_LONGEST_WAIT_SECONDS)
+            return
+        size = self._batch_size()
+        self._metrics.consume_batch_size.set(size)
+        self.take_in(self._consumer.consume(size, self._patience()))
+        trigger = self._buffer.due()
+        if trigger is not None and self._in_flight is None:
+            self._launch(trigger, Deadline(self._config.flush.deadline_seconds))
+        self._sample()
+
+    def take_in(self, messages: Sequence[Message]) -> None:
+        """Decode the messages of one consume call and buffer the rows, then the positions after them.
+
+        Raises:
+            Fatal: a position is outside the log; a restart decides it by the reset policy.
+        """
+        values: list[bytes] = []
+        end: dict[Partition, Offset] = {}
+        consumed: dict[Partition, int] = {}
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                self._note_error(error, message)
+                continue
+            partition, offset = Partition(message.partition() or 0), message.offset() or 0
+            expected = end.get(partition, self._buffer.positions[partition])
+            if offset < expected:
+                continue  # fetched before the position was set; it is published or buffered already
+            if offset > expected:
+                self._metrics.offset_gap.inc(offset - expected, partition=str(partition))
+            end[partition] = Offset(offset + 1)
+            consumed[partition] = consumed.get(partition, 0) + 1
+            value = message.value()
+            if value is not None:
+                values.append(value)
+        self._buffer_rows(values, end)
+        for partition, count in consumed.items():
+            self._metrics.records_consumed.inc(count, partition=str(partition))
+        self._metrics.pending_bytes.set(self._buffer.bytes)
+        self._metrics.buffer_fullness.set(round(self._buffer.bytes / self._config.flush.size_bytes, 3))
+
+    def _buffer_rows(self, values: Sequence[bytes], end: Mapping[Partition, Offset]) -> None:
+        started = time.perf_counter()
+        decoded = decode(values, self._config.records.typed_columns)
+        if values:
+            self._metrics.conversion_seconds.observe(time.perf_counter() - started)
+        self._buffer.add(decoded.batch, end)
+        for reason, count in decoded.skipped.items():
+            self._metrics.records_skipped.inc(count, reason=reason)
+        for target_type, count in decoded.coerced.items():
+            self._metrics.columns_coerced.inc(count, target_type=target_type)
+        for column, count in decoded.failed_pins.items():
+            self._metrics.errors.inc(count, type="column_coercion")
+            self._log.warning(
+                "values do not fit the pinned type and became null", column=column, values=count
+            )
+
+    def _note_error(self, error: KafkaError, message: Message) -> None:
+        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's public name for it
+            return
+        self._metrics.errors.inc(type="kafka")
+        if error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - the client's public name for it
+            raise Fatal(
+                f"the position of partition {message.partition()} of {message.topic()} is outside the log "
+                f"({error.str()}); the restart decides it by KAFKA_AUTO_OFFSET_RESET and counts what is lost"
+            )
+        self._log.warning(
+            "broker error", topic=message.topic(), partition=message.partition(), error=error.str()
+        )
+
+    def _batch_size(self) -> int:
+        """Fewer messages as the buffer fills, so that it overshoots by little (behaviour 3.2)."""
+        fullness = self._buffer.bytes / self._config.flush.size_bytes
+        return max(_SMALLEST_BATCH, int(self._config.kafka.consume_batch_size * (1 - fullness)))
+
+    def _patience(self) -> float:
+        if self._in_flight is not None:
+            return _WAIT_IN_FLIGHT_SECONDS
+        return min(max(self._buffer.seconds_until_due(), 0.0), _LONGEST_WAIT_SECONDS)
+
+    def _launch(self, trigger: str, deadline: Deadline) -> None:
+        flush = self._buffer.take(trigger)
+        if flush is not None:
+            self._in_flight = InFlight(self._publisher, flush, deadline)
+
+    def _reap(self) -> None:
+        """Take the result of a flush that is done.
+
+        Raises:
+            MillpondError: the flush failed for good.
+        """
+        if self._in_flight is None or not self._in_flight.done():
+            return
+        in_flight, self._in_flight = self._in_flight, None
+        receipt = in_flight.result()
+        flush, seconds = in_flight.flush, time.monotonic() - in_flight.started
+        self._flushed = dict(flush.end)
+        self._health.flushed()
+        if not flush.rows:
+            return
+        self._metrics.records_written.inc(receipt.rows)
+        self._metrics.batches_flushed.inc(trigger=flush.trigger)
+        self._metrics.flush_seconds.observe(seconds)
+        self._metrics.flush_bytes.observe(flush.arrow_bytes)
+        self._metrics.flush_records.observe(flush.rows)
+        self._log.info(
+            "flushed",
+            rows=receipt.rows,
+            files=receipt.files,
+            snapshot=receipt.snapshot,
+            trigger=flush.trigger,
+            arrow_bytes=flush.arrow_bytes,
+            seconds=round(seconds, 3),
+        )
+
+    def _finish(self) -> None:
+        """The orderly end: the flush in flight, then one for what is left, all within the grace period."""
+        grace = Deadline(self._config.flush.grace_seconds)
+        self._log.info("stopping", pending_rows=self._buffer.rows, in_flight=self._in_flight is not None)
+        self._settle(grace)
+        self._launch("final", grace)
+        self._settle(grace)
+
+    def _settle(self, grace: Deadline) -> None:
+        if self._in_flight is None:
+            return
+        self._in_flight.deadline.shorten(grace.remaining())
+        while not self._in_flight.wait(_LONGEST_WAIT_SECONDS):
+            self._health.polled()
+            if grace.seconds_past() > _LONGEST_WAIT_SECONDS:
+                raise Exhausted(
+                    "the grace period ended before the last flush did; its offsets are not committed"
+                )
+        self._reap()
+
+    def _sample(self) -> None:
+        now = self._clock()
+        if now >= self._next_lag:
+            self._next_lag = now + _LAG_SECONDS
+            for partition, position in self._flushed.items():
+                end = self._consumer.known_end(partition)
+                if end is not None:
+                    self._metrics.lag.set(max(0, end - position), partition=str(partition))
+        if now >= self._next_heartbeat:
+            self._next_heartbeat = now + _HEARTBEAT_SECONDS
+            self._log.info(
+                "heartbeat",
+                pending_rows=self._buffer.rows,
+                pending_bytes=self._buffer.bytes,
+                in_flight=self._in_flight is not None,
+            )

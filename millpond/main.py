@@ -1,0 +1,188 @@
+"""Builds the parts of the service and runs the loop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from types import FrameType
+
+from millpond import __version__, logs
+from millpond.config import Config, load
+from millpond.consumer import TopicConsumer
+from millpond.deadline import Deadline, SideCalls, Watchdog
+from millpond.errors import ConfigError, Exhausted, Fatal, MillpondError, Retryable
+from millpond.flush import Publisher
+from millpond.hoglake import HoglakeSink
+from millpond.loop import Loop
+from millpond.metrics import Metrics
+from millpond.msk_iam import token_source
+from millpond.positions import Layout
+from millpond.recovery import Recovered, recover
+from millpond.server import Health, OperatorServer
+from millpond.sink import Source
+
+START_SECONDS = 25.0
+_CLOSE_SECONDS = 5.0
+_WATCHDOG_SLACK_SECONDS = 5.0
+
+
+def run(environ: Mapping[str, str]) -> int:
+    """Run the service until it is asked to stop; the exit code (design 5)."""
+    logs.configure(
+        environ.get("LOG_LEVEL", "").strip().upper() or "INFO",
+        environ.get("MILLPOND_LOG_FORMAT", "").strip() or "json",
+    )
+    try:
+        config = load(environ)
+    except ConfigError as error:
+        for problem in error.problems:
+            logs.logger().error("bad configuration", problem=problem)
+        return error.exit_code
+    return Service(config).run()
+
+
+class Service:
+    """All parts of one process."""
+
+    def __init__(self, config: Config) -> None:
+        logs.configure(config.service.log_level, config.service.log_format)
+        self._config = config
+        self._log = logs.logger()
+        self._stop = threading.Event()
+        self._metrics = Metrics(config.pipeline, config.kafka.broker_source)
+        self._health = Health()
+        self._side_calls = SideCalls()
+        self._watchdog = Watchdog(self._say_watchdog)
+        version = config.service.version or __version__
+        self._version = "_".join(version.split())
+        self._sink: HoglakeSink | None = None
+        self._consumer: TopicConsumer | None = None
+
+    def run(self) -> int:
+        """Start, drain, stop. Never raises."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+        self._log.info("millpond starts", version=self._version, pipeline=self._config.pipeline)
+        for warning in self._config.warnings:
+            self._log.warning(warning)
+        code = self._guarded(self._serve)
+        code = self._close() or code
+        self._watchdog.disarm()
+        self._log.info("millpond ends", exit_code=code)
+        if self._side_calls.abandoned:
+            # The Kafka client still waits for a silent broker and would keep the interpreter from ending.
+            sys.stdout.flush()
+            os._exit(code)
+        return code
+
+    def _serve(self) -> None:
+        server = OperatorServer(self._config.service.http_port, self._metrics, self._health)
+        server.start()
+        self._log.info("listening", port=server.port)
+        try:
+            self._drain()
+        finally:
+            server.stop()
+
+    def _drain(self) -> None:
+        config = self._config
+        deadline = Deadline(START_SECONDS)
+        self._sink = HoglakeSink(
+            config.hoglake,
+            config.records.sort_by,
+            self._metrics,
+            ordinal=config.service.ordinal,
+            version=self._version,
+        )
+        token = token_source(config, self._metrics)
+        self._consumer = TopicConsumer(config, self._metrics, self._side_calls, token=token)
+        topic = self._consumer.connect(deadline)
+        self._sink.start(deadline)
+        layout = Layout(config.service.replicas, config.service.ordinal, topic.partitions)
+        source = Source(
+            topic.cluster_id, topic.name, topic.topic_id, config.group_id, config.flush.replay_epoch
+        )
+        recovered = self._recover(source, layout, deadline)
+        self._consumer.assign(recovered.positions)
+        publisher = Publisher(
+            self._sink,
+            self._consumer,
+            recovered.source,
+            layout,
+            attempts=config.hoglake.attempts,
+            snapshot=recovered.snapshot,
+            metrics=self._metrics,
+        )
+        loop = Loop(
+            config,
+            self._consumer,
+            publisher,
+            recovered.positions,
+            stop=self._stop,
+            metrics=self._metrics,
+            health=self._health,
+        )
+        self._health.ready()
+        self._log.info("draining", topic=topic.name, partitions=len(recovered.positions), of=topic.partitions)
+        loop.run()
+
+    def _recover(self, source: Source, layout: Layout, deadline: Deadline) -> Recovered:
+        """Recovery, tried again while there is time: a coordinator may be moving when we start."""
+        if self._sink is None or self._consumer is None:
+            raise RuntimeError("recovery comes after the parts")
+        delay = 0.25
+        while True:
+            try:
+                return recover(
+                    self._consumer,
+                    self._sink,
+                    source,
+                    layout=layout,
+                    policy=self._config.kafka.auto_offset_reset,
+                    metrics=self._metrics,
+                    deadline=deadline,
+                )
+            except Retryable as error:
+                if deadline.remaining() <= delay:
+                    raise Fatal(f"start-up did not get through in {START_SECONDS:g} s: {error}") from error
+                self._log.warning("start-up step failed, trying again", error=str(error))
+                deadline.sleep(delay)
+                delay *= 2
+
+    def _close(self) -> int:
+        """Let go of sink and consumer; 0, or the code of what went wrong there."""
+        self._health.stopping("stopping")
+        if self._sink is not None:
+            self._sink.close()
+        consumer = self._consumer
+        if consumer is None:
+            return 0
+        return self._guarded(lambda: consumer.close(Deadline(_CLOSE_SECONDS)))
+
+    def _guarded(self, part: Callable[[], None]) -> int:
+        try:
+            part()
+        except MillpondError as error:
+            self._health.stopping(str(error))
+            self._log.error("millpond stops", error=str(error), kind=type(error).__name__)
+            return error.exit_code
+        except Exception:  # noqa: BLE001 - the last place; told with its traceback
+            self._log.exception("a defect: please report it with these lines")
+            return Fatal.exit_code
+        return 0
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        self._log.info("asked to stop", signal=signal.Signals(number).name)
+        self._health.stopping("asked to stop")
+        self._stop.set()
+        # Should anything hold up the orderly end, this ends the process all the same.
+        self._watchdog.arm(
+            self._config.flush.grace_seconds + _CLOSE_SECONDS + _WATCHDOG_SLACK_SECONDS, Exhausted.exit_code
+        )
+
+    def _say_watchdog(self) -> None:
+        self._log.error("the grace period is over and the process still runs: ending it now")
+        sys.stdout.flush()

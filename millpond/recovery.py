@@ -1,0 +1,124 @@
+"""Start-up: where to go on, from committed offsets and from what was really published (design 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from millpond.deadline import Deadline
+from millpond.errors import Fatal, LedgerGapError
+from millpond.logs import logger
+from millpond.metrics import Metrics
+from millpond.offsets import Offset, Partition, Positions, advance
+from millpond.positions import CommitMetadata, Committed, Layout, Watermarks, resolve, stored_topic_id
+from millpond.sink import Sink, Source
+
+
+class Log(Protocol):
+    """Recovery's Kafka half."""
+
+    def committed(self, deadline: Deadline) -> Mapping[Partition, Committed]:
+        """What the group stores for each owned partition."""
+
+    def watermarks(self, deadline: Deadline) -> Mapping[Partition, Watermarks]:
+        """Both ends of each owned partition."""
+
+    def commit(self, positions: Positions, metadata: CommitMetadata, deadline: Deadline) -> None:
+        """Store all positions with the metadata."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """Where to go on: the positions, the newest snapshot known, and the source with its settled topic id."""
+
+    positions: Mapping[Partition, Offset]
+    snapshot: int
+    source: Source
+
+
+def recover(
+    log: Log,
+    sink: Sink,
+    source: Source,
+    *,
+    layout: Layout,
+    policy: str,
+    metrics: Metrics,
+    deadline: Deadline,
+) -> Recovered:
+    """Settle the position of every owned partition before the first record is read.
+
+    1. Committed offsets, and the reset policy for partitions without a usable one.
+    2. The receipts: a flush that was published from here but whose offsets were never committed is
+       followed to its end, as often as there is one.
+    3. The whole vector is committed, so that it is stable from the first flush on.
+
+    Raises:
+        Fatal: the group was rewound on purpose, or the ledger leaves a gap; both explained.
+        Retryable: Kafka or the catalog did not answer.
+    """
+    committed = log.committed(deadline)
+    start = resolve(committed, log.watermarks(deadline), policy, source.topic_id)
+    for reset in start.resets:
+        metrics.offset_reset.inc(reason=reset.reason)
+        logger().warning(
+            "position decided by the reset policy",
+            topic=source.topic,
+            partition=reset.partition,
+            reason=reset.reason,
+            policy=policy,
+            from_offset=reset.from_offset,
+            to_offset=reset.to_offset,
+            lost=reset.lost,
+        )
+    recreated = any(reset.reason == "topic_recreated" for reset in start.resets)
+    stored = None if recreated else stored_topic_id(committed)
+    # What was stored once counts, also an empty id: the identity must not hang on today's look-up.
+    source = source if stored is None else replace(source, topic_id=stored)
+    notes = [entry.metadata for entry in committed.values() if entry.metadata is not None]
+    snapshot = max((note.snapshot for note in notes), default=None)
+    positions, newest = _follow(
+        sink, source, dict(start.positions), snapshot=snapshot, metrics=metrics, deadline=deadline
+    )
+    log.commit(positions, CommitMetadata(newest, str(layout), source.topic_id), deadline)
+    return Recovered(positions, newest, source)
+
+
+def _follow(
+    sink: Sink,
+    source: Source,
+    positions: dict[Partition, Offset],
+    *,
+    snapshot: int | None,
+    metrics: Metrics,
+    deadline: Deadline,
+) -> tuple[dict[Partition, Offset], int]:
+    """The positions after every flush published from them, and the newest snapshot known.
+
+    `snapshot` is the newest one the committed offsets know of, None when they carry no word of ours: a
+    receipt that is not newer means that somebody moved the group back.
+    """
+    while (published := sink.published_from(source, positions, deadline)) is not None:
+        if snapshot is None or published.snapshot <= snapshot:
+            raise Fatal(
+                f"what follows the committed offsets of group {source.group_id!r} was published already, as "
+                f"snapshot {published.snapshot}: the group was rewound. To publish those records again, "
+                "set MILLPOND_REPLAY_EPOCH to a new value; to go on without, restore the offsets"
+            )
+        try:
+            moved = advance(positions, published.ranges)
+        except LedgerGapError as error:
+            raise Fatal(f"snapshot {published.snapshot}: {error}") from error
+        if moved == positions:
+            raise Fatal(
+                f"snapshot {published.snapshot} has a receipt for our positions but covers none of them"
+            )
+        metrics.recovered.inc()
+        logger().warning(
+            "a flush was published before, its offsets were not committed; going on after it",
+            snapshot=published.snapshot,
+            records=sum(moved[p] - positions[p] for p in positions),
+        )
+        positions, snapshot = moved, published.snapshot
+    return positions, snapshot or 0

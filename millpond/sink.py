@@ -1,0 +1,83 @@
+"""What a destination is to the service: a place a flush is published to, once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+import pyarrow as pa
+
+from millpond.deadline import Deadline
+from millpond.offsets import Positions, Ranges, ranges_between
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The stream a process reads: what, beside the positions, makes a flush the flush it is (design 3)."""
+
+    cluster_id: str
+    topic: str
+    topic_id: str
+    group_id: str
+    replay_epoch: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """One buffer on its way to the destination. It is the same on every attempt.
+
+    `start` holds the position of every owned partition before the flush and `end` after it;
+    `inserted_at` is the one value of the column of that name. `batches` hold `rows` rows.
+    """
+
+    start: Positions
+    end: Positions
+    batches: Sequence[pa.RecordBatch]
+    rows: int
+    arrow_bytes: int
+    trigger: str
+    inserted_at: datetime
+
+    @property
+    def ranges(self) -> Ranges:
+        """What the flush covers, of the partitions that moved."""
+        return ranges_between(self.start, self.end)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The destination has the flush. `rows` and `files` are 0 when an earlier attempt had put it there."""
+
+    snapshot: int
+    rows: int
+    files: int
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A flush that somebody published from given positions, and where it ended."""
+
+    snapshot: int
+    ranges: Ranges
+
+
+class Sink(Protocol):
+    """A destination. Its errors are Retryable, Fatal and Fenced; every other exception is a defect."""
+
+    def start(self, deadline: Deadline) -> None:
+        """Resolve the destination and prove that it can be written to.
+
+        Raises:
+            Fatal: it cannot, and why.
+        """
+
+    def published_from(self, source: Source, start: Positions, deadline: Deadline) -> Published | None:
+        """The flush that was published from exactly these positions, None when there is none."""
+
+    def write(self, source: Source, flush: Flush, deadline: Deadline) -> Receipt:
+        """Publish `flush`; called again with the same one after Retryable."""
+
+    def close(self) -> None:
+        """Let go of everything, counting what was prepared and never published."""
