@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-_ANSWER_SECONDS = 10.0
 _CHUNK_BYTES = 65_536
 
 
@@ -35,6 +34,8 @@ class MockCluster(Broker):
 
     piped = True
     keeps_data = False
+    # A command takes milliseconds; one that takes this long will not be answered.
+    answer_seconds = 10.0
 
     def __init__(self, *, folder: Path, logs: Path) -> None:
         super().__init__("mock-broker", folder=folder, logs=logs)
@@ -108,11 +109,11 @@ class MockCluster(Broker):
         """The requests since `track_requests`, oldest first."""
         return [BrokerRequest(**request) for request in self._ask("requests")]
 
-    def _ask(self, name: str, *, seconds: float = _ANSWER_SECONDS, **arguments: Any) -> Any:
+    def _ask(self, name: str, *, seconds: float | None = None, **arguments: Any) -> Any:
         with self._turn:
             number = next(self._numbers)
             self._send({"id": number, "do": name} | arguments)
-            deadline = Deadline(seconds)
+            deadline = Deadline(self.answer_seconds if seconds is None else seconds)
             answer = self._receive(name, deadline)
             # An answer that came after its deadline was left in the pipe: it is not ours.
             while answer["id"] != number:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from millpond.deadline import Deadline
@@ -68,6 +69,11 @@ class ChildProcess(ABC):
         return self._started().pid
 
     @property
+    def exit_code(self) -> int | None:
+        """What the child ended with, negative for a signal; None while it lives."""
+        return self._started().poll()
+
+    @property
     def is_running(self) -> bool:
         """Whether the child lives (a paused one does)."""
         return self._process is not None and self._process.poll() is None
@@ -113,6 +119,14 @@ class ChildProcess(ABC):
         if self.is_running:
             self._signal(signal.SIGKILL)
         self._reap()
+
+    def wait(self, seconds: float) -> int:
+        """The exit code, as soon as the child has ended by itself.
+
+        Raises:
+            subprocess.TimeoutExpired: it still lives after that long.
+        """
+        return self._started().wait(seconds)
 
     def restart(self) -> None:
         """Stop and start again: same ports, same data."""
@@ -160,13 +174,14 @@ class ChildProcess(ABC):
         deadline = Deadline(self.start_seconds)
         while True:
             if not self.is_running:
-                raise self.failure(f"ended with exit code {self._started().returncode} before it was ready")
+                raise self.failure(f"ended with exit code {self.exit_code} before it was ready")
             try:
                 self.probe(deadline)
             except NotReadyError as reason:
                 if deadline.remaining() <= 0:
                     raise self.failure(f"was not ready after {self.start_seconds:g} s: {reason}") from reason
-                self._wait_for_end(_POLL_SECONDS)
+                with suppress(subprocess.TimeoutExpired):
+                    self.wait(_POLL_SECONDS)
             else:
                 return
 
@@ -176,12 +191,6 @@ class ChildProcess(ABC):
         taken = "address already in use" in tail.lower()
         error = PortTakenError if taken else PartFailedError
         return error(self.name, problem, log_path=self.log_path, log_tail=tail)
-
-    def _wait_for_end(self, seconds: float) -> None:
-        try:
-            self._started().wait(seconds)
-        except subprocess.TimeoutExpired:
-            return
 
     def _signal(self, number: signal.Signals) -> None:
         # Popen.send_signal does nothing once the child is reaped: a reused pid is never hit.

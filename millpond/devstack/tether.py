@@ -23,7 +23,10 @@ def main() -> None:
     # The parent may have died before the call above; nobody would ever signal that.
     if os.getppid() != parent:
         sys.exit(_PARENT_GONE)
-    os.execvp(command[0], command)  # noqa: S606 - the command comes from the stack's own parts
+    try:
+        os.execvp(command[0], command)  # noqa: S606 - the command comes from the stack's own parts
+    except OSError as error:
+        sys.exit(f"{command[0]} could not be started: {error.strerror}")
 
 
 if __name__ == "__main__":
