@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m millpond.devstack.catalog",
-        description="A development catalog that speaks the hoglake wire contract. Loopback only, no authentication.",
+        description="A development catalog that speaks the hoglake wire contract, on loopback only.",
     )
     parser.add_argument("--host", default="127.0.0.1", help="a loopback address (default: %(default)s)")
     parser.add_argument("--port", type=int, required=True, help="0 takes a free port; the banner names it")

@@ -1,8 +1,8 @@
 """The ASGI application: route table, thread hand-over, and the mapping of refusals to answers.
 
-Handlers block on SQLite (a commit may wait half a minute for the catalog lock), so each runs in a worker thread and
-the event loop stays free to read requests and answer probes. The number of threads is bounded, and so is the wait for
-one: an overload answers 503 instead of piling up (contract 2.1).
+Handlers block on SQLite (a commit may wait half a minute for the catalog lock), so each runs in a worker
+thread and the event loop stays free to read requests and answer probes. The number of threads is bounded, and
+so is the wait for one: an overload answers 503 instead of piling up (contract 2.1).
 """
 
 import contextlib

@@ -1,10 +1,18 @@
 """One request as its handler sees it, and one answer as it leaves."""
 
-from collections.abc import Callable, Mapping
+import contextlib
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from millpond.devstack.catalog.engine.ledger import Attribution
+from millpond.devstack.catalog.engine.ledger import (
+    ANONYMOUS,
+    Attribution,
+    CatalogState,
+    Mutation,
+    load_catalog,
+)
 from millpond.devstack.catalog.engine.travel import Pin
 from millpond.devstack.catalog.errors import BadRequestError, InvalidError
 from millpond.devstack.catalog.settings import CatalogSettings
@@ -40,6 +48,19 @@ class Call:
     query: Mapping[str, str]
     headers: Mapping[str, str]
     raw_body: bytes
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[tuple[sqlite3.Connection, CatalogState]]:
+        """A read transaction and the catalog named in the path, as of one moment."""
+        with self.service.storage.read() as db:
+            yield db, load_catalog(db, self.segments["catalog"])
+
+    @contextlib.contextmanager
+    def mutating(self, attribution: Attribution = ANONYMOUS) -> Iterator[Mutation]:
+        """The catalog lock and a write transaction on the catalog named in the path."""
+        with self.service.storage.write() as db:
+            catalog = load_catalog(db, self.segments["catalog"])
+            yield Mutation(db, catalog, attribution, self.service.clock())
 
     def body(self, model: type[Model]) -> Model:
         """The body as `model`, or `BadRequestError`; a body is always JSON (contract 1.2)."""

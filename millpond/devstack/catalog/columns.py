@@ -70,7 +70,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Placed:
-    """A column with what its place in the tree decides: its dotted path and whether a list or map is above it."""
+    """A column in its place: the dotted path to it, and whether a list or map lies above."""
 
     column: Column
     path: str
@@ -177,7 +177,7 @@ def edit(
     path: str,
     change: Callable[[Column, tuple[Column, ...]], Column | None],
 ) -> tuple[Column, ...]:
-    """The tree with the column at a dotted path replaced by what `change(column, siblings)` answers; None removes it.
+    """The tree with the column at a dotted path as `change(column, siblings)` answers; None removes it.
 
     Raises:
         InvalidError: no such column, or the path steps through something that is not a struct.

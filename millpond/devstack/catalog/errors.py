@@ -1,4 +1,4 @@
-"""Every refusal of the catalog: one class a wire code, with its HTTP status and its extra properties (contract 2.1)."""
+"""Every refusal of the catalog: one class a wire code, with status and extra properties (contract 2.1)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar

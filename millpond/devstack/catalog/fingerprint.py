@@ -1,7 +1,7 @@
 """The content of a commit as one digest: equal for what the contract calls the same request (contract 5.3).
 
-Independent of the order of append groups, of files in a group and of statistics in a file, and of everything that is
-not content: white space, key order, letter case of UUIDs, absent versus null.
+Independent of the order of append groups, of files in a group and of statistics in a file, and of everything
+that is not content: white space, key order, letter case of UUIDs, absent versus null.
 """
 
 import hashlib

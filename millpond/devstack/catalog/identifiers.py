@@ -7,8 +7,8 @@ from millpond.devstack.catalog.errors import InvalidError
 
 _CATALOG_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
-# Whitespace and control characters, Unicode's included: they are legal in S3 keys and fatal in everything that
-# prints or splits a path.
+# Whitespace and control characters, Unicode's included: legal in S3 keys, and fatal in whatever prints or
+# splits a path.
 _UNPRINTABLE: Final = re.compile(r"[\s\x00-\x1f\x7f-\x9f]")
 _DATA_PATH_MAX_CHARACTERS: Final = 512
 _RESERVED_COLUMN_PREFIX: Final = "_hog"
@@ -26,7 +26,8 @@ def check_identifier(kind: str, name: str) -> None:
     """Refuse a namespace, table, view or column name that is no identifier; `kind` says which it is."""
     if not _IDENTIFIER.fullmatch(name):
         raise InvalidError(
-            f"{kind} name {name!r} must be 1 to 128 of A-Z, a-z, 0-9, '_' and '-', starting with a letter or '_'"
+            f"{kind} name {name!r} must be 1 to 128 of A-Z, a-z, 0-9, '_' and '-',"
+            " starting with a letter or '_'"
         )
 
 
@@ -60,7 +61,7 @@ def prefix_of(data_path: str) -> str:
 
 
 def check_object_path(path: str, data_path: str) -> None:
-    """Refuse an object outside the catalog's data path, or spelled so that two spellings could name one object."""
+    """Refuse an object outside the data path, or spelled so that another spelling could name it."""
     prefix = prefix_of(data_path)
     if not path.startswith(prefix):
         raise InvalidError(f"path {path!r} is not under the catalog's data_path {prefix!r}")

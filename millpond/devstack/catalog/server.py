@@ -1,4 +1,4 @@
-"""The catalog as a process: loopback only, one line of banner, and a stop that takes no longer than two seconds."""
+"""The catalog as a process: loopback only, one line of banner, and a stop within two seconds."""
 
 import ipaddress
 import signal

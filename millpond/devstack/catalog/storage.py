@@ -1,9 +1,9 @@
 """The catalog's database: one SQLite file, many readers, one writer at a time.
 
-An immediate transaction is the catalog lock: everything a mutation checks and writes happens inside it, so a commit
-is whole or absent whenever the process dies. The write-ahead log lets readers go on meanwhile, each in one
-transaction, so that head, floor and rows of an answer belong together. `synchronous=FULL` puts a commit on disk
-before it is acknowledged.
+An immediate transaction is the catalog lock: everything a mutation checks and writes happens inside it, so a
+commit is whole or absent whenever the process dies. The write-ahead log lets readers go on meanwhile, each in
+one transaction, so that head, floor and rows of an answer belong together. `synchronous=FULL` puts a commit
+on disk before it is acknowledged.
 """
 
 import contextlib
@@ -92,7 +92,7 @@ class Storage:
             connection.close()
 
     def _connect(self) -> sqlite3.Connection:
-        # Connections move between the threads of the pool, one thread at a time, hence check_same_thread=False.
+        # Connections move between threads, one at a time, hence check_same_thread=False.
         connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA synchronous = FULL")

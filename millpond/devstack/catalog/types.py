@@ -1,4 +1,4 @@
-"""The 27 column types: vocabulary, allowed promotions, and the width of a statistics bound (contract 9, 6)."""
+"""The 27 column types: vocabulary, promotions, and the width of a statistics bound (contract 9, 6)."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -42,15 +42,15 @@ PROMOTIONS: Final[Mapping[str, frozenset[str]]] = {
     "float": frozenset({"double"}),
 }
 
+_GEOMETRIES: Final = (
+    *("point", "linestring", "polygon", "linestring_z"),
+    *("multipoint", "multilinestring", "multipolygon", "geometrycollection"),
+)
 _REFUSED: Final[Mapping[str, str]] = {
     **dict.fromkeys(("int128", "uint128"), "no table format type is wide enough"),
     "timetz": "a time of day with a zone has no table format type",
     "interval": "an interval has no table format type",
-    **dict.fromkeys(
-        ("point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon")
-        + ("linestring_z", "geometrycollection"),
-        "geometries are not supported",
-    ),
+    **dict.fromkeys(_GEOMETRIES, "geometries are not supported"),
 }
 _DECIMAL_MAX_PRECISION: Final = 38
 

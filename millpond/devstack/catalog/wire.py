@@ -1,4 +1,4 @@
-"""How values look on the wire: strict request bodies, instants, identifiers, and answers without nulls (contract 1.3)."""
+"""How values look on the wire: strict bodies, instants, UUIDs, answers without nulls (contract 1.3)."""
 
 import base64
 import binascii
@@ -39,7 +39,7 @@ Base64 = Annotated[bytes, BeforeValidator(_decode_base64)]
 
 
 class Body(BaseModel):
-    """A request body or a part of one: unknown properties and loose types are refused, null counts as absent."""
+    """A request body or a part of one: strict in names and types, null counts as absent."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, ser_json_bytes="base64")
 

@@ -3,7 +3,7 @@
 import sqlite3
 from typing import Any, Final
 
-from millpond.devstack.catalog.engine.ledger import CatalogState, catalog_state, load_catalog
+from millpond.devstack.catalog.engine.ledger import CatalogState, Mutation, catalog_state, load_catalog
 from millpond.devstack.catalog.errors import AlreadyExistsError, CatalogNotEmptyError, InvalidError
 from millpond.devstack.catalog.identifiers import check_catalog_name, check_data_path, prefix_of
 from millpond.devstack.catalog.wire import instant_text, present
@@ -64,24 +64,30 @@ def options_json(catalog: CatalogState) -> dict[str, Any]:
     )
 
 
-def set_retention(db: sqlite3.Connection, catalog: CatalogState, seconds: int | None) -> None:
+def set_retention(mutation: Mutation, seconds: int | None) -> None:
     """Keep snapshots for so many seconds; None keeps them for ever."""
     if seconds is not None and seconds < 1:
         raise InvalidError(f"snapshot_retention_seconds must be positive, is {seconds}; null disables it")
-    db.execute("UPDATE catalog SET retention_seconds = ? WHERE catalog_id = ?", (seconds, catalog.catalog_id))
+    mutation.db.execute(
+        "UPDATE catalog SET retention_seconds = ? WHERE catalog_id = ?",
+        (seconds, mutation.catalog_id),
+    )
 
 
-def set_consumer_floor(db: sqlite3.Connection, catalog: CatalogState, *, holds: bool) -> None:
+def set_consumer_floor(mutation: Mutation, *, holds: bool) -> None:
     """Whether consumer offsets hold the expiry floor back."""
-    db.execute("UPDATE catalog SET consumer_floor = ? WHERE catalog_id = ?", (holds, catalog.catalog_id))
+    mutation.db.execute(
+        "UPDATE catalog SET consumer_floor = ? WHERE catalog_id = ?", (holds, mutation.catalog_id)
+    )
 
 
-def drop_catalog(db: sqlite3.Connection, catalog: CatalogState) -> dict[str, Any]:
+def drop_catalog(mutation: Mutation) -> dict[str, Any]:
     """Forget an empty catalog and its history. Objects under its data path are left alone.
 
     Raises:
-        CatalogNotEmptyError: its reason is the first precondition that fails, its detail names what is in the way.
+        CatalogNotEmptyError: reason is the first precondition that fails, detail what is in the way.
     """
+    db, catalog = mutation.db, mutation.catalog
     for reason, sentence, query in _PRECONDITIONS:
         found = [str(row[0]) for row in db.execute(query, {"catalog": catalog.catalog_id})]
         if found:
@@ -95,13 +101,12 @@ _PRECONDITIONS: Final = (
     (
         "live_namespaces",
         "has live namespaces",
-        "SELECT name FROM namespace WHERE catalog_id = :catalog AND end_snapshot IS NULL ORDER BY name LIMIT 20",
+        "SELECT name FROM namespace WHERE catalog_id = :catalog AND end_snapshot IS NULL LIMIT 20",
     ),
     (
         "files_pending_expiry",
         "has files that no expiry has removed yet",
-        "SELECT path FROM data_file WHERE catalog_id = :catalog"
-        " UNION SELECT path FROM delete_file WHERE catalog_id = :catalog LIMIT 20",
+        "SELECT path FROM data_file WHERE catalog_id = :catalog LIMIT 20",
     ),
     (
         "removals_pending",

@@ -4,17 +4,16 @@ import logging
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from millpond.devstack.catalog.engine.deletes import publish_vectors
 from millpond.devstack.catalog.engine.ledger import (
-    Attribution,
     CatalogState,
     Change,
     CommitResult,
-    allocate,
+    Mutation,
     check_basis,
     ddl_since,
-    publish,
 )
 from millpond.devstack.catalog.engine.names import TableState, check_incarnation, find_namespace, find_table
 from millpond.devstack.catalog.engine.registration import FileRules, check_files, file_row, stats_of
@@ -75,7 +74,8 @@ def replay(db: sqlite3.Connection, catalog: CatalogState, key: str, digest: byte
         InvalidError: the key was used for another request.
     """
     row = db.execute(
-        "SELECT fingerprint, snapshot_id, schema_version FROM receipt WHERE catalog_id = ? AND operation_id = ?",
+        "SELECT fingerprint, snapshot_id, schema_version FROM receipt"
+        " WHERE catalog_id = ? AND operation_id = ?",
         (catalog.catalog_id, key),
     ).fetchone()
     if row is None:
@@ -87,46 +87,47 @@ def replay(db: sqlite3.Connection, catalog: CatalogState, key: str, digest: byte
     return CommitResult(row["snapshot_id"], row["schema_version"])
 
 
-def store_receipt(
-    db: sqlite3.Connection, catalog: CatalogState, key: str, digest: bytes, result: CommitResult, now_us: int
-) -> None:
+def store_receipt(mutation: Mutation, key: str, digest: bytes, result: CommitResult) -> None:
     """Step 14: remember the publication under its key."""
-    db.execute(
+    mutation.db.execute(
         "INSERT INTO receipt VALUES (?, ?, ?, ?, ?, ?)",
-        (catalog.catalog_id, key, digest, result.snapshot_id, result.schema_version, now_us),
+        (
+            mutation.catalog_id,
+            key,
+            digest,
+            result.snapshot_id,
+            result.schema_version,
+            mutation.now_us,
+        ),
     )
 
 
 def publish_commit(
-    db: sqlite3.Connection,
-    catalog: CatalogState,
+    mutation: Mutation,
     request: CommitRequest,
     policy: CommitPolicy,
-    *,
-    now_us: int,
 ) -> CommitResult:
     """Steps 7 to 13: judge the request against the head and publish it as one snapshot.
 
     The caller holds the catalog lock and rolls back on any refusal.
     """
     _check_basis_rules(request)
-    targets = _resolve(db, catalog, request)
+    targets = _resolve(mutation.db, mutation.catalog, request)
     _check_blindness(request, targets, policy)
-    _check_window(db, catalog, targets, request.read_snapshot)
+    _check_window(mutation.db, mutation.catalog, targets, request.read_snapshot)
     rules = {target.table.table_id: FileRules.of(target.table) for target in targets}
     for target in targets:
         check_files(target.files, rules[target.table.table_id], target.table.next_row_id)
-    _check_removals(db, catalog, request.paths)
+    _check_removals(mutation.db, mutation.catalog, request.paths)
 
     changes = [Change("table_inserted_into", target.table.table_id) for target in targets if target.files]
     changes += [Change("table_deleted_from", target.table.table_id) for target in targets if target.vectors]
     for target in targets:
         if target.files:
-            insert_files(db, catalog, target.table, target.files, rules[target.table.table_id])
+            insert_files(mutation, target.table, target.files, rules[target.table.table_id])
         if target.vectors and request.read_snapshot is not None:
-            publish_vectors(db, catalog, target.table, target.vectors, request.read_snapshot)
-    attribution = Attribution(request.author, request.message)
-    return publish(db, catalog, changes, attribution, now_us=now_us, ddl=False)
+            publish_vectors(mutation, target.table, target.vectors, request.read_snapshot)
+    return mutation.publish(changes, ddl=False)
 
 
 def _check_basis_rules(request: CommitRequest) -> None:
@@ -192,8 +193,8 @@ def _check_blindness(request: CommitRequest, targets: Sequence[_Target], policy:
     tables = ", ".join(blind)
     if policy.refuse_blind_partitioned_appends:
         raise InvalidError(
-            f"partition values for {tables} without a read_snapshot: keep read_snapshot in the request, so that a"
-            " changed partition spec is noticed"
+            f"partition values for {tables} without a read_snapshot: keep read_snapshot in the request,"
+            " so that a changed partition spec is noticed"
         )
     _log.warning("blind partitioned append to %s by %s: no read_snapshot", tables, policy.user_agent)
 
@@ -230,43 +231,30 @@ def _check_removals(db: sqlite3.Connection, catalog: CatalogState, paths: Sequen
 
 
 def insert_files(
-    db: sqlite3.Connection,
-    catalog: CatalogState,
-    table: TableState,
-    files: Sequence[FileRegistration],
-    rules: FileRules,
+    mutation: Mutation, table: TableState, files: Sequence[FileRegistration], rules: FileRules
 ) -> None:
     """Store accepted files with the next file ids and row-id ranges, in the order of the request."""
-    file_id = allocate(db, catalog, "file", len(files))
-    row_id = table.next_row_id
-    rows, stats = [], []
+    file_id, row_id = mutation.allocate("file", len(files)), table.next_row_id
+    rows: list[dict[str, Any]] = []
+    stats: list[dict[str, Any]] = []
     for file in files:
-        rows.append(
-            file_row(file, rules, catalog.catalog_id, table.table_id, file_id, row_id, catalog.next_snapshot)
-        )
-        stats += [
-            (
-                catalog.catalog_id,
-                file_id,
-                s.field_id,
-                s.value_count,
-                s.null_count,
-                s.nan_count,
-                s.size_bytes,
-                s.lower_bound,
-                s.upper_bound,
-            )
-            for s in stats_of(file, rules)
-        ]
+        ids = {"catalog_id": mutation.catalog_id, "data_file_id": file_id}
+        place = {"table_id": table.table_id, "row_id_start": row_id, "begin_snapshot": mutation.snapshot}
+        rows.append({**ids, **place, **file_row(file, rules)})
+        stats += [{**ids, **vars(column)} for column in stats_of(file, rules)]
         file_id += 1
         row_id += file.record_count
-    names = list(rows[0])
-    db.executemany(
-        f"INSERT INTO data_file ({', '.join(names)}) VALUES ({', '.join(':' + name for name in names)})",  # noqa: S608  # our own column names
-        rows,
-    )
-    db.executemany("INSERT INTO column_stats VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", stats)
-    db.execute(
+    _insert_many(mutation.db, "data_file", rows)
+    _insert_many(mutation.db, "column_stats", stats)
+    mutation.db.execute(
         "UPDATE table_identity SET next_row_id = ? WHERE catalog_id = ? AND table_id = ?",
-        (row_id, catalog.catalog_id, table.table_id),
+        (row_id, mutation.catalog_id, table.table_id),
     )
+
+
+def _insert_many(db: sqlite3.Connection, table: str, rows: Sequence[dict[str, Any]]) -> None:
+    if not rows:
+        return
+    columns = ", ".join(rows[0])
+    marks = ", ".join(f":{column}" for column in rows[0])
+    db.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks})", rows)  # noqa: S608  # our own names

@@ -4,12 +4,13 @@ import hashlib
 import sqlite3
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 from millpond.devstack.catalog.columns import ColumnDefinition
 from millpond.devstack.catalog.engine.alter import SetPartitionSpec, SetSortOrder, apply
 from millpond.devstack.catalog.engine.commit import insert_files
-from millpond.devstack.catalog.engine.ledger import Attribution, CatalogState, Change, publish
+from millpond.devstack.catalog.engine.ledger import Attribution, CatalogState, Change, Mutation
 from millpond.devstack.catalog.engine.names import Namespace, find_namespace, find_table, load_namespace
 from millpond.devstack.catalog.engine.registration import FileRules, check_files
 from millpond.devstack.catalog.engine.request import FileRegistration
@@ -43,28 +44,26 @@ class CreationCommit(Body):
 
 
 def prepare_creation(
-    db: sqlite3.Connection,
-    catalog: CatalogState,
+    mutation: Mutation,
     operation_id: str,
     definition: CreationDefinition,
     kind: Literal["partitioned", "sorted"],
-    *,
-    now_us: int,
 ) -> dict[str, Any]:
     """Store a checked definition under an operation id; the same request again gets the same answer."""
     shape = _shape(definition, kind)
     digest = _digest(definition)
-    stored = _find(db, catalog, operation_id)
+    stored = _find(mutation.db, mutation.catalog, operation_id)
     if stored is not None:
         if stored["fingerprint"] != digest:
             raise CommitConflictError(f"operation {operation_id} was used for another definition")
-        return _creation_json(stored, catalog)
-    namespace = load_namespace(db, catalog, definition.namespace)
-    db.execute(
-        "INSERT INTO table_creation (catalog_id, operation_id, table_uuid, namespace_id, namespace, name, shape,"
-        " fingerprint, author, message, state, expires_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'prepared', ?)",
+        return _creation_json(stored, mutation.catalog)
+    namespace = load_namespace(mutation.db, mutation.catalog, definition.namespace)
+    mutation.db.execute(
+        "INSERT INTO table_creation (catalog_id, operation_id, table_uuid, namespace_id, namespace, name,"
+        " shape, fingerprint, author, message, state, expires_us)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'prepared', ?)",
         (
-            catalog.catalog_id,
+            mutation.catalog_id,
             operation_id,
             str(uuid.uuid4()),
             namespace.namespace_id,
@@ -74,19 +73,16 @@ def prepare_creation(
             digest,
             definition.author,
             definition.message,
-            now_us + _LIFETIME_MICROS,
+            mutation.now_us + _LIFETIME_MICROS,
         ),
     )
-    return _creation_json(_load(db, catalog, operation_id), catalog)
+    return _creation_json(_load(mutation.db, mutation.catalog, operation_id), mutation.catalog)
 
 
 def commit_creation(
-    db: sqlite3.Connection,
-    catalog: CatalogState,
+    mutation: Mutation,
     operation_id: str,
     files: Sequence[FileRegistration],
-    *,
-    now_us: int,
 ) -> dict[str, Any]:
     """Publish a prepared table, or settle for good why it cannot be.
 
@@ -95,20 +91,21 @@ def commit_creation(
         CommitConflictError: it was published with other files.
         InvalidError: a file breaks a rule; the operation stays prepared.
     """
-    stored = _load(db, catalog, operation_id)
+    stored = _load(mutation.db, mutation.catalog, operation_id)
     digest = hashlib.sha256("\n".join(sorted(file.model_dump_json() for file in files)).encode()).digest()
     if stored["state"] == "prepared":
-        reason = _obstacle(db, catalog, stored, now_us)
+        reason = _obstacle(mutation.db, mutation.catalog, stored, mutation.now_us)
         if reason is None:
-            _publish(db, catalog, stored, files, digest, now_us)
+            _publish(mutation, stored, files, digest)
         else:
-            db.execute(
-                "UPDATE table_creation SET state = 'rejected', reason = ? WHERE catalog_id = ? AND operation_id = ?",
-                (reason, catalog.catalog_id, operation_id),
+            mutation.db.execute(
+                "UPDATE table_creation SET state = 'rejected', reason = ?"
+                " WHERE catalog_id = ? AND operation_id = ?",
+                (reason, mutation.catalog_id, operation_id),
             )
     elif stored["state"] == "committed" and stored["files"] != digest:
         raise CommitConflictError(f"operation {operation_id} was published with other files")
-    return _creation_json(_load(db, catalog, operation_id), catalog)
+    return _creation_json(_load(mutation.db, mutation.catalog, operation_id), mutation.catalog)
 
 
 def _shape(definition: CreationDefinition, kind: Literal["partitioned", "sorted"]) -> TableShape:
@@ -153,29 +150,33 @@ def _obstacle(db: sqlite3.Connection, catalog: CatalogState, stored: sqlite3.Row
 
 
 def _publish(
-    db: sqlite3.Connection,
-    catalog: CatalogState,
+    mutation: Mutation,
     stored: sqlite3.Row,
     files: Sequence[FileRegistration],
     digest: bytes,
-    now_us: int,
 ) -> None:
     namespace = Namespace(stored["namespace_id"], stored["namespace"])
     shape = TableShape.decode(stored["shape"])
-    table = insert_table(db, catalog, namespace, stored["name"], shape, stored["table_uuid"])
+    table = insert_table(mutation, namespace, stored["name"], shape, stored["table_uuid"])
     changes = [Change("table_created", table.table_id)]
     if files:
         rules = FileRules.of(table)
-        _check_initial_files(files, _write_path(catalog, stored))
+        _check_initial_files(files, _write_path(mutation.catalog, stored))
         check_files(files, rules, next_row_id=0)
-        insert_files(db, catalog, table, files, rules)
+        insert_files(mutation, table, files, rules)
         changes.append(Change("table_inserted_into", table.table_id))
-    attribution = Attribution(stored["author"], stored["message"])
-    result = publish(db, catalog, changes, attribution, now_us=now_us, ddl=True)
-    db.execute(
+    prepared_by = Attribution(stored["author"], stored["message"])
+    result = replace(mutation, attribution=prepared_by).publish(changes, ddl=True)
+    mutation.db.execute(
         "UPDATE table_creation SET state = 'committed', files = ?, snapshot_id = ?, schema_version = ?"
         " WHERE catalog_id = ? AND operation_id = ?",
-        (digest, result.snapshot_id, result.schema_version, catalog.catalog_id, stored["operation_id"]),
+        (
+            digest,
+            result.snapshot_id,
+            result.schema_version,
+            mutation.catalog_id,
+            stored["operation_id"],
+        ),
     )
 
 

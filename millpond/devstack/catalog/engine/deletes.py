@@ -1,17 +1,15 @@
-"""Deletion vectors: which targets a commit may name, and how a vector supersedes the one before (contract 5.5)."""
+"""Deletion vectors: which targets a commit may name, and how one supersedes another (contract 5.5)."""
 
-import sqlite3
 from collections.abc import Sequence
 
-from millpond.devstack.catalog.engine.ledger import CatalogState, allocate
+from millpond.devstack.catalog.engine.ledger import Mutation
 from millpond.devstack.catalog.engine.names import TableState
 from millpond.devstack.catalog.engine.request import VectorRegistration
 from millpond.devstack.catalog.errors import CommitConflictError, InvalidError
 
 
 def publish_vectors(
-    db: sqlite3.Connection,
-    catalog: CatalogState,
+    mutation: Mutation,
     table: TableState,
     vectors: Sequence[VectorRegistration],
     read_snapshot: int,
@@ -22,36 +20,35 @@ def publish_vectors(
         raise InvalidError(
             f"a data file of {table.qualified} is the target of two deletion vectors in one commit"
         )
-    vector_id = allocate(db, catalog, "file", len(vectors))
+    vector_id = mutation.allocate("file", len(vectors))
     for vector in vectors:
-        _check_target(db, catalog, table, vector, read_snapshot)
-        _supersede(db, catalog, vector, read_snapshot)
-        db.execute(
+        _check_target(mutation, table, vector, read_snapshot)
+        _supersede(mutation, vector, read_snapshot)
+        mutation.db.execute(
             "INSERT INTO delete_file VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)",
             (
-                catalog.catalog_id,
+                mutation.catalog_id,
                 vector_id,
                 vector.data_file_id,
                 table.table_id,
                 vector.path,
                 vector.delete_count,
                 vector.file_size_bytes,
-                catalog.next_snapshot,
+                mutation.snapshot,
             ),
         )
         vector_id += 1
 
 
 def _check_target(
-    db: sqlite3.Connection,
-    catalog: CatalogState,
+    mutation: Mutation,
     table: TableState,
     vector: VectorRegistration,
     read_snapshot: int,
 ) -> None:
-    target = db.execute(
+    target = mutation.db.execute(
         "SELECT * FROM data_file WHERE catalog_id = ? AND data_file_id = ? AND table_id = ?",
-        (catalog.catalog_id, vector.data_file_id, table.table_id),
+        (mutation.catalog_id, vector.data_file_id, table.table_id),
     ).fetchone()
     if target is None:
         raise InvalidError(f"{table.qualified} has no data file {vector.data_file_id}")
@@ -68,18 +65,17 @@ def _check_target(
         raise InvalidError(f"data file {vector.data_file_id} was retired at snapshot {ended}")
     if not 1 <= vector.delete_count <= target["record_count"]:
         raise InvalidError(
-            f"delete_count {vector.delete_count} is outside 1..{target['record_count']} of file {vector.data_file_id}"
+            f"delete_count {vector.delete_count} of file {vector.data_file_id} is outside"
+            f" 1..{target['record_count']}"
         )
     if vector.file_size_bytes < 0:
         raise InvalidError(f"{vector.path}: file_size_bytes {vector.file_size_bytes} must not be negative")
 
 
-def _supersede(
-    db: sqlite3.Connection, catalog: CatalogState, vector: VectorRegistration, read_snapshot: int
-) -> None:
-    live = db.execute(
+def _supersede(mutation: Mutation, vector: VectorRegistration, read_snapshot: int) -> None:
+    live = mutation.db.execute(
         "SELECT * FROM delete_file WHERE catalog_id = ? AND data_file_id = ? AND end_snapshot IS NULL",
-        (catalog.catalog_id, vector.data_file_id),
+        (mutation.catalog_id, vector.data_file_id),
     ).fetchone()
     if live is None:
         return
@@ -92,7 +88,7 @@ def _supersede(
             f"deletion vector of file {vector.data_file_id} shrinks from {live['delete_count']} to"
             f" {vector.delete_count} rows"
         )
-    db.execute(
+    mutation.db.execute(
         "UPDATE delete_file SET end_snapshot = ? WHERE catalog_id = ? AND delete_file_id = ?",
-        (catalog.next_snapshot, catalog.catalog_id, live["delete_file_id"]),
+        (mutation.snapshot, mutation.catalog_id, live["delete_file_id"]),
     )

@@ -45,11 +45,6 @@ class CatalogState:
     retention_seconds: int | None
     consumer_floor: bool
 
-    @property
-    def next_snapshot(self) -> int:
-        """The id of the snapshot the running mutation will publish."""
-        return self.head + 1
-
 
 @dataclass(frozen=True)
 class Change:
@@ -79,6 +74,77 @@ class Attribution:
     message: str | None = None
 
 
+#: Nobody in particular.
+ANONYMOUS: Final = Attribution()
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A change to one catalog in the making: open write transaction, head it builds on, author, time.
+
+    Whoever holds one holds the catalog lock; an exception undoes everything done with it.
+    """
+
+    db: sqlite3.Connection
+    catalog: CatalogState
+    attribution: Attribution
+    now_us: int
+
+    @property
+    def catalog_id(self) -> int:
+        """The catalog as the rows name it."""
+        return self.catalog.catalog_id
+
+    @property
+    def snapshot(self) -> int:
+        """The id of the snapshot that will be published."""
+        return self.catalog.head + 1
+
+    def publish(self, changes: Sequence[Change], *, ddl: bool) -> CommitResult:
+        """Add the one snapshot of the mutation and move the head to it; DDL also moves the schema version.
+
+        Its time is later than its predecessor's by a microsecond at least, so that a time names one snapshot.
+        """
+        schema_version = self.catalog.schema_version + ddl
+        (previous_us,) = self.db.execute(
+            "SELECT time_us FROM snapshot WHERE catalog_id = ? AND snapshot_id = ?",
+            (self.catalog_id, self.catalog.head),
+        ).fetchone()
+        time_us = max(self.now_us, previous_us + 1)
+        self.db.execute(
+            "INSERT INTO snapshot VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                self.catalog_id,
+                self.snapshot,
+                time_us,
+                schema_version,
+                self.attribution.author,
+                self.attribution.message,
+            ),
+        )
+        self.db.executemany(
+            "INSERT INTO change VALUES (?, ?, ?, ?, ?)",
+            [
+                (self.catalog_id, self.snapshot, position, change.kind, change.object_id)
+                for position, change in enumerate(changes)
+            ],
+        )
+        self.db.execute(
+            "UPDATE catalog SET head = ?, schema_version = ? WHERE catalog_id = ?",
+            (self.snapshot, schema_version, self.catalog_id),
+        )
+        return CommitResult(self.snapshot, schema_version)
+
+    def allocate(self, what: Allocator, count: int = 1) -> int:
+        """Take `count` ids that were never given before; answers the first of them."""
+        column = f"next_{what}_id"
+        (after,) = self.db.execute(
+            f"UPDATE catalog SET {column} = {column} + ? WHERE catalog_id = ? RETURNING {column}",  # noqa: S608  # four literals
+            (count, self.catalog_id),
+        ).fetchone()
+        return int(after) - count
+
+
 def load_catalog(db: sqlite3.Connection, name: str) -> CatalogState:
     """The catalog of that name, or `NotFoundError`."""
     row = db.execute("SELECT * FROM catalog WHERE name = ?", (name,)).fetchone()
@@ -102,61 +168,8 @@ def catalog_state(row: sqlite3.Row) -> CatalogState:
     )
 
 
-def publish(
-    db: sqlite3.Connection,
-    catalog: CatalogState,
-    changes: Sequence[Change],
-    attribution: Attribution,
-    *,
-    now_us: int,
-    ddl: bool,
-) -> CommitResult:
-    """Add the one snapshot of a mutation and move the head to it.
-
-    Its time is later than its predecessor's by a microsecond at least, so that resolving a time is never ambiguous.
-    """
-    snapshot_id = catalog.next_snapshot
-    schema_version = catalog.schema_version + ddl
-    (previous_us,) = db.execute(
-        "SELECT time_us FROM snapshot WHERE catalog_id = ? AND snapshot_id = ?",
-        (catalog.catalog_id, catalog.head),
-    ).fetchone()
-    db.execute(
-        "INSERT INTO snapshot VALUES (?, ?, ?, ?, ?, ?)",
-        (
-            catalog.catalog_id,
-            snapshot_id,
-            max(now_us, previous_us + 1),
-            schema_version,
-            attribution.author,
-            attribution.message,
-        ),
-    )
-    db.executemany(
-        "INSERT INTO change VALUES (?, ?, ?, ?, ?)",
-        [
-            (catalog.catalog_id, snapshot_id, position, change.kind, change.object_id)
-            for position, change in enumerate(changes)
-        ],
-    )
-    db.execute(
-        "UPDATE catalog SET head = ?, schema_version = ? WHERE catalog_id = ?",
-        (snapshot_id, schema_version, catalog.catalog_id),
-    )
-    return CommitResult(snapshot_id, schema_version)
-
-
-def allocate(db: sqlite3.Connection, catalog: CatalogState, what: Allocator, count: int = 1) -> int:
-    """Take `count` ids that were never given before; answers the first of them."""
-    (after,) = db.execute(
-        f"UPDATE catalog SET next_{what}_id = next_{what}_id + ? WHERE catalog_id = ? RETURNING next_{what}_id",  # noqa: S608  # `what` is one of four literals
-        (count, catalog.catalog_id),
-    ).fetchone()
-    return int(after) - count
-
-
 def check_basis(catalog: CatalogState, read_snapshot: int) -> None:
-    """Refuse a conflict basis the catalog cannot judge: one of the future, or one below the floor (contract 5.2)."""
+    """Refuse a basis the catalog cannot judge: of the future, or below the floor (contract 5.2)."""
     if read_snapshot < 0 or read_snapshot > catalog.head:
         raise InvalidError(f"read_snapshot {read_snapshot} is outside 0..{catalog.head}")
     if read_snapshot < catalog.floor:

@@ -1,9 +1,9 @@
-"""Expiry and cleanup (contract 11). Objects themselves are never touched: this catalog has no object store."""
+"""Expiry and cleanup (contract 11). Objects are never touched: this catalog has no object store."""
 
 import sqlite3
 from typing import Any, Final
 
-from millpond.devstack.catalog.engine.ledger import CatalogState
+from millpond.devstack.catalog.engine.ledger import CatalogState, Mutation
 from millpond.devstack.catalog.errors import InvalidError
 from millpond.devstack.catalog.wire import present
 
@@ -15,29 +15,33 @@ _REFERENCED: Final = (
 )
 
 
-def expire(db: sqlite3.Connection, catalog: CatalogState, *, batch: int, now_us: int) -> dict[str, Any]:
+def expire(mutation: Mutation, *, batch: int) -> dict[str, Any]:
     """Move the floor as far as retention, head, consumers and the batch allow; drop what lies below it."""
     if batch < 1:
         raise InvalidError(f"batch must be at least 1, is {batch}")
-    floor, consumer = _new_floor(db, catalog, batch, now_us)
+    floor, consumer = _new_floor(mutation.db, mutation.catalog, batch, mutation.now_us)
     counts = {"snapshots_expired": 0, "data_files_queued": 0, "delete_files_queued": 0}
-    if floor > catalog.floor:
-        counts["snapshots_expired"] = db.execute(
-            "DELETE FROM snapshot WHERE catalog_id = ? AND snapshot_id < ?", (catalog.catalog_id, floor)
+    if floor > mutation.catalog.floor:
+        counts["snapshots_expired"] = mutation.db.execute(
+            "DELETE FROM snapshot WHERE catalog_id = ? AND snapshot_id < ?",
+            (mutation.catalog_id, floor),
         ).rowcount
-        db.execute("DELETE FROM change WHERE catalog_id = ? AND snapshot_id < ?", (catalog.catalog_id, floor))
-        vectors = _retire(db, catalog, "delete_file", floor)
-        files = _retire(db, catalog, "data_file", floor)
-        _queue_removals(db, catalog, {*vectors, *files}, now_us)
+        mutation.db.execute(
+            "DELETE FROM change WHERE catalog_id = ? AND snapshot_id < ?",
+            (mutation.catalog_id, floor),
+        )
+        vectors = _retire(mutation, "delete_file", floor)
+        files = _retire(mutation, "data_file", floor)
+        _queue_removals(mutation, {*vectors, *files})
         counts |= {"data_files_queued": len(files), "delete_files_queued": len(vectors)}
-        db.execute(
+        mutation.db.execute(
             "UPDATE catalog SET floor = :floor, floor_time_us = (SELECT time_us FROM snapshot"
             " WHERE catalog_id = :catalog AND snapshot_id = :floor) WHERE catalog_id = :catalog",
-            {"floor": floor, "catalog": catalog.catalog_id},
+            {"floor": floor, "catalog": mutation.catalog_id},
         )
     return {
         **counts,
-        "new_earliest_snapshot_id": max(floor, catalog.floor),
+        "new_earliest_snapshot_id": max(floor, mutation.catalog.floor),
         "offsets_released": 0,
         **present(floored_by_consumer=consumer),
     }
@@ -67,52 +71,50 @@ def _new_floor(
     return slowest["committed_snapshot"], slowest["consumer_id"]
 
 
-def _retire(db: sqlite3.Connection, catalog: CatalogState, kind: str, floor: int) -> list[str]:
+def _retire(mutation: Mutation, kind: str, floor: int) -> list[str]:
     """Remove the rows no retained snapshot sees; answers their paths."""
-    rows = db.execute(
+    rows = mutation.db.execute(
         f"DELETE FROM {kind} WHERE catalog_id = ? AND end_snapshot <= ? RETURNING path",  # noqa: S608  # one of two literals
-        (catalog.catalog_id, floor),
+        (mutation.catalog_id, floor),
     )
     return [row["path"] for row in rows.fetchall()]
 
 
-def _queue_removals(db: sqlite3.Connection, catalog: CatalogState, paths: set[str], now_us: int) -> None:
-    """Queue objects for deletion, except those another row still names: one object may be registered twice."""
-    db.executemany(
+def _queue_removals(mutation: Mutation, paths: set[str]) -> None:
+    """Queue objects for deletion, except those another row names: one may be registered twice."""
+    mutation.db.executemany(
         "INSERT OR IGNORE INTO removal SELECT :catalog, :path, :now"
         f" WHERE NOT ({_REFERENCED.format(catalog=':catalog', path=':path')})",
-        [{"catalog": catalog.catalog_id, "path": path, "now": now_us} for path in sorted(paths)],
+        [{"catalog": mutation.catalog_id, "path": path, "now": mutation.now_us} for path in sorted(paths)],
     )
 
 
-def cleanup(
-    db: sqlite3.Connection, catalog: CatalogState, *, batch: int, receipt_retention_seconds: int, now_us: int
-) -> dict[str, Any]:
+def cleanup(mutation: Mutation, *, batch: int, receipt_retention_seconds: int) -> dict[str, Any]:
     """Drain the removal queue and purge old receipts.
 
-    A drained object counts as `missing`: it is forgotten, and left where it is. One that some row still names would
-    count as `still_referenced`; expiry queues none of those.
+    A drained object counts as `missing`: it is forgotten, and left where it is. One that some row still names
+    would count as `still_referenced`; expiry queues none of those.
     """
     if batch < 1:
         raise InvalidError(f"batch must be at least 1, is {batch}")
-    drained = db.execute(
+    drained = mutation.db.execute(
         "DELETE FROM removal WHERE catalog_id = :catalog AND path IN"  # noqa: S608  # our own clause
         " (SELECT path FROM removal WHERE catalog_id = :catalog ORDER BY queued_us, path LIMIT :batch)"
         f" RETURNING {_REFERENCED.format(catalog='removal.catalog_id', path='removal.path')}",
-        {"catalog": catalog.catalog_id, "batch": batch},
+        {"catalog": mutation.catalog_id, "batch": batch},
     ).fetchall()
     referenced = sum(row[0] for row in drained)
-    _purge_receipts(db, catalog, receipt_retention_seconds, now_us)
+    _purge_receipts(mutation, receipt_retention_seconds)
     return {"removed": 0, "missing": len(drained) - referenced, "still_referenced": referenced}
 
 
-def _purge_receipts(
-    db: sqlite3.Connection, catalog: CatalogState, retention_seconds: int, now_us: int
-) -> None:
+def _purge_receipts(mutation: Mutation, retention_seconds: int) -> None:
     if retention_seconds <= 0:
         return
-    kept_seconds = min(max(retention_seconds, 2 * (catalog.retention_seconds or 0)), _RECEIPT_CAP_SECONDS)
-    db.execute(
+    kept_seconds = min(
+        max(retention_seconds, 2 * (mutation.catalog.retention_seconds or 0)), _RECEIPT_CAP_SECONDS
+    )
+    mutation.db.execute(
         "DELETE FROM receipt WHERE catalog_id = ? AND created_us < ?",
-        (catalog.catalog_id, now_us - kept_seconds * _MICROS),
+        (mutation.catalog_id, mutation.now_us - kept_seconds * _MICROS),
     )

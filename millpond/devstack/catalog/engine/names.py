@@ -70,9 +70,9 @@ def find_table(
     """The table visible under that name at the snapshot, head when None."""
     at = catalog.head if snapshot is None else snapshot
     row = db.execute(
-        "SELECT v.table_id, i.table_uuid, v.name, v.shape, i.next_row_id"
+        "SELECT v.table_id, i.table_uuid, v.name, v.shape, i.next_row_id"  # noqa: S608  # a constant
         " FROM table_version v JOIN table_identity i USING (catalog_id, table_id)"
-        f" WHERE v.catalog_id = ? AND v.namespace_id = ? AND v.name = ? AND {VISIBLE}",  # noqa: S608  # a constant
+        f" WHERE v.catalog_id = ? AND v.namespace_id = ? AND v.name = ? AND {VISIBLE}",
         (catalog.catalog_id, namespace.namespace_id, name, at, at),
     ).fetchone()
     if row is None:

@@ -2,14 +2,7 @@
 
 import sqlite3
 
-from millpond.devstack.catalog.engine.ledger import (
-    Attribution,
-    CatalogState,
-    Change,
-    CommitResult,
-    allocate,
-    publish,
-)
+from millpond.devstack.catalog.engine.ledger import CatalogState, Change, CommitResult, Mutation
 from millpond.devstack.catalog.engine.names import VISIBLE, Namespace, find_namespace
 from millpond.devstack.catalog.errors import AlreadyExistsError, CommitConflictError, NamespaceNotEmptyError
 from millpond.devstack.catalog.identifiers import check_identifier
@@ -25,31 +18,25 @@ def list_namespaces(db: sqlite3.Connection, catalog: CatalogState, snapshot: int
     return [Namespace(row["namespace_id"], row["name"]) for row in rows]
 
 
-def create_namespace(
-    db: sqlite3.Connection, catalog: CatalogState, name: str, attribution: Attribution, *, now_us: int
-) -> Namespace:
+def create_namespace(mutation: Mutation, name: str) -> Namespace:
     """Make a namespace with an id that was never given before."""
     check_identifier("namespace", name)
-    if find_namespace(db, catalog, name) is not None:
+    if find_namespace(mutation.db, mutation.catalog, name) is not None:
         raise AlreadyExistsError(f"namespace {name!r} exists")
-    namespace = Namespace(allocate(db, catalog, "namespace"), name)
-    db.execute(
+    namespace = Namespace(mutation.allocate("namespace"), name)
+    mutation.db.execute(
         "INSERT INTO namespace VALUES (?, ?, ?, ?, NULL)",
-        (catalog.catalog_id, namespace.namespace_id, name, catalog.next_snapshot),
+        (mutation.catalog_id, namespace.namespace_id, name, mutation.snapshot),
     )
     changes = [Change("namespace_created", namespace.namespace_id)]
-    publish(db, catalog, changes, attribution, now_us=now_us, ddl=True)
+    mutation.publish(changes, ddl=True)
     return namespace
 
 
 def drop_namespace(
-    db: sqlite3.Connection,
-    catalog: CatalogState,
+    mutation: Mutation,
     namespace: Namespace,
     expected_namespace_id: int | None,
-    attribution: Attribution,
-    *,
-    now_us: int,
 ) -> CommitResult:
     """End an empty namespace."""
     if expected_namespace_id not in {None, namespace.namespace_id}:
@@ -57,15 +44,16 @@ def drop_namespace(
             f"namespace {namespace.name!r} has id {namespace.namespace_id}, not {expected_namespace_id}"
         )
     for kind in ("table_version", "view"):
-        inside = db.execute(
-            f"SELECT name FROM {kind} WHERE catalog_id = ? AND namespace_id = ? AND end_snapshot IS NULL LIMIT 1",  # noqa: S608  # two literals
-            (catalog.catalog_id, namespace.namespace_id),
+        inside = mutation.db.execute(
+            f"SELECT name FROM {kind} WHERE catalog_id = ?"  # noqa: S608  # two literals
+            " AND namespace_id = ? AND end_snapshot IS NULL LIMIT 1",
+            (mutation.catalog_id, namespace.namespace_id),
         ).fetchone()
         if inside is not None:
             raise NamespaceNotEmptyError(f"namespace {namespace.name!r} still has {inside['name']!r}")
-    db.execute(
+    mutation.db.execute(
         "UPDATE namespace SET end_snapshot = ? WHERE catalog_id = ? AND namespace_id = ?",
-        (catalog.next_snapshot, catalog.catalog_id, namespace.namespace_id),
+        (mutation.snapshot, mutation.catalog_id, namespace.namespace_id),
     )
     changes = [Change("namespace_dropped", namespace.namespace_id)]
-    return publish(db, catalog, changes, attribution, now_us=now_us, ddl=True)
+    return mutation.publish(changes, ddl=True)

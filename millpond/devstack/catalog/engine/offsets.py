@@ -3,7 +3,7 @@
 import sqlite3
 from typing import Any, Final
 
-from millpond.devstack.catalog.engine.ledger import CatalogState
+from millpond.devstack.catalog.engine.ledger import CatalogState, Mutation
 from millpond.devstack.catalog.engine.travel import check_retained
 from millpond.devstack.catalog.errors import InvalidError, NotFoundError, OffsetRegressionError
 from millpond.devstack.catalog.wire import instant_text
@@ -34,43 +34,40 @@ def load_offset(
 
 
 def commit_offset(
-    db: sqlite3.Connection,
-    catalog: CatalogState,
+    mutation: Mutation,
     consumer_id: str,
     table_uuid: str,
     snapshot_id: int,
-    *,
-    now_us: int,
 ) -> dict[str, Any]:
     """Move an offset forward, or leave it where it is; the order of checks is the contract's."""
-    check_retained(catalog, snapshot_id, "snapshot_id")
-    known = db.execute(
+    check_retained(mutation.catalog, snapshot_id, "snapshot_id")
+    known = mutation.db.execute(
         "SELECT 1 FROM table_identity WHERE catalog_id = ? AND table_uuid = ?",
-        (catalog.catalog_id, table_uuid),
+        (mutation.catalog_id, table_uuid),
     ).fetchone()
     if known is None:
-        raise InvalidError(f"catalog {catalog.name!r} never had a table {table_uuid}")
+        raise InvalidError(f"catalog {mutation.catalog.name!r} never had a table {table_uuid}")
     if not 1 <= len(consumer_id) <= _CONSUMER_ID_MAX_CHARACTERS:
         raise InvalidError(
             f"a consumer id has 1 to {_CONSUMER_ID_MAX_CHARACTERS} characters, not {len(consumer_id)}"
         )
-    stored = db.execute(
+    stored = mutation.db.execute(
         "INSERT INTO consumer_offset VALUES (:catalog, :consumer, :table, :snapshot, :now)"
         " ON CONFLICT DO UPDATE SET committed_snapshot = :snapshot, updated_us = :now"
         " WHERE committed_snapshot <= :snapshot RETURNING 1",
         {
-            "catalog": catalog.catalog_id,
+            "catalog": mutation.catalog_id,
             "consumer": consumer_id,
             "table": table_uuid,
             "snapshot": snapshot_id,
-            "now": now_us,
+            "now": mutation.now_us,
         },
     ).fetchone()
     if stored is None:
         raise OffsetRegressionError(
             f"consumer {consumer_id!r} is beyond snapshot {snapshot_id} of table {table_uuid}"
         )
-    return load_offset(db, catalog, consumer_id, table_uuid)
+    return load_offset(mutation.db, mutation.catalog, consumer_id, table_uuid)
 
 
 def _offset_json(row: sqlite3.Row) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 import orjson
@@ -87,7 +88,7 @@ def _check_split_offsets(file: FileRegistration) -> None:
         raise InvalidError(
             f"{file.path}: split_offsets has {len(offsets)} entries, 1..{_SPLIT_OFFSETS_MAX} allowed"
         )
-    rising = all(before < after for before, after in zip(offsets, offsets[1:], strict=False))
+    rising = all(before < after for before, after in pairwise(offsets))
     if offsets[0] < 0 or not rising or offsets[-1] >= file.file_size_bytes:
         raise InvalidError(
             f"{file.path}: split_offsets must rise strictly from 0 or more and stay below the file size"
@@ -108,32 +109,19 @@ def _check_partition(file: FileRegistration, rules: FileRules) -> None:
         )
 
 
-def file_row(
-    file: FileRegistration,
-    rules: FileRules,
-    catalog_id: int,
-    table_id: int,
-    file_id: int,
-    row_id: int,
-    snapshot: int,
-) -> dict[str, Any]:
-    """The row stored for one accepted file."""
+def file_row(file: FileRegistration, rules: FileRules) -> dict[str, Any]:
+    """What is stored for one accepted file, by column, beside its ids and its snapshot."""
     return {
-        "catalog_id": catalog_id,
-        "data_file_id": file_id,
-        "table_id": table_id,
         "path": file.path,
         "file_format": file.file_format,
         "record_count": file.record_count,
         "file_size_bytes": file.file_size_bytes,
         "footer_size": file.footer_size,
-        "row_id_start": row_id,
         "spec_id": rules.spec_id,
         "partition_values": None if file.partition_values is None else _json(file.partition_values),
         "split_offsets": None if file.split_offsets is None else _json(file.split_offsets),
         # An empty list counts as provided: the writer says there is nothing to know (contract 5.4).
         "stats_state": "pending" if file.column_stats is None else "provided",
-        "begin_snapshot": snapshot,
     }
 
 

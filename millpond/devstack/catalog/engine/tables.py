@@ -1,4 +1,4 @@
-"""Creating, altering, truncating and dropping tables: one request, one snapshot, one schema version (contract 8)."""
+"""Creating, altering, truncating and dropping tables: one request, one snapshot (contract 8)."""
 
 import sqlite3
 import uuid
@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from millpond.devstack.catalog.columns import ColumnDefinition, declare, walk
 from millpond.devstack.catalog.engine.alter import AddColumn, AlterOp, RenameColumn, RenameTable, apply
 from millpond.devstack.catalog.engine.ledger import (
-    Attribution,
     CatalogState,
     Change,
     CommitResult,
-    allocate,
+    Mutation,
     check_basis,
     ddl_since,
-    publish,
 )
 from millpond.devstack.catalog.engine.names import (
     Namespace,
@@ -60,104 +58,90 @@ def new_shape(definitions: Sequence[ColumnDefinition]) -> TableShape:
 
 
 def create_table(
-    db: sqlite3.Connection,
-    catalog: CatalogState,
+    mutation: Mutation,
     namespace: Namespace,
     name: str,
     shape: TableShape,
-    attribution: Attribution,
-    *,
-    now_us: int,
 ) -> DdlResult:
     """Make a table of a checked shape in a live namespace."""
     check_identifier("table", name)
-    if find_table(db, catalog, namespace, name) is not None:
+    if find_table(mutation.db, mutation.catalog, namespace, name) is not None:
         raise AlreadyExistsError(f"table {namespace.name}.{name} exists")
-    table = insert_table(db, catalog, namespace, name, shape, str(uuid.uuid4()))
+    table = insert_table(mutation, namespace, name, shape, str(uuid.uuid4()))
     changes = [Change("table_created", table.table_id)]
-    return DdlResult(table, publish(db, catalog, changes, attribution, now_us=now_us, ddl=True))
+    return DdlResult(table, mutation.publish(changes, ddl=True))
 
 
 def insert_table(
-    db: sqlite3.Connection,
-    catalog: CatalogState,
+    mutation: Mutation,
     namespace: Namespace,
     name: str,
     shape: TableShape,
     table_uuid: str,
 ) -> TableState:
     """Store a new incarnation, beginning at the snapshot about to be published."""
-    table = TableState(allocate(db, catalog, "table"), table_uuid, namespace, name, shape, next_row_id=0)
-    db.execute(
+    table = TableState(mutation.allocate("table"), table_uuid, namespace, name, shape, next_row_id=0)
+    mutation.db.execute(
         "INSERT INTO table_identity (catalog_id, table_id, table_uuid) VALUES (?, ?, ?)",
-        (catalog.catalog_id, table.table_id, table.table_uuid),
+        (mutation.catalog_id, table.table_id, table.table_uuid),
     )
-    _open_version(db, catalog, table)
+    _open_version(mutation, table)
     return table
 
 
 def alter_table(
-    db: sqlite3.Connection,
-    catalog: CatalogState,
+    mutation: Mutation,
     table: TableState,
     ops: Sequence[AlterOp],
     guards: Guards,
-    attribution: Attribution,
-    *,
-    now_us: int,
 ) -> DdlResult:
     """Apply operations in order; the last shape is published, or nothing."""
     if not ops:
         raise InvalidError("an alter needs at least one operation")
-    _check_guards(db, catalog, table, guards)
+    _check_guards(mutation.db, mutation.catalog, table, guards)
     if any(isinstance(op, AddColumn | RenameColumn) for op in ops):
-        _check_field_ids(db, catalog, table)
+        _check_field_ids(mutation.db, mutation.catalog, table)
     shape, name = table.shape, table.name
     for op in ops:
         if isinstance(op, RenameTable):
             check_identifier("table", op.new_name)
-            if op.new_name == name or find_table(db, catalog, table.namespace, op.new_name) is not None:
+            if (
+                op.new_name == name
+                or find_table(mutation.db, mutation.catalog, table.namespace, op.new_name) is not None
+            ):
                 raise AlreadyExistsError(f"table {table.namespace.name}.{op.new_name} exists")
             name = op.new_name
         else:
             shape = apply(shape, op)
     altered = TableState(table.table_id, table.table_uuid, table.namespace, name, shape, table.next_row_id)
-    _close_version(db, catalog, table)
-    _open_version(db, catalog, altered)
-    _widen_bounds(db, catalog, table, altered)
+    _close_version(mutation, table)
+    _open_version(mutation, altered)
+    _widen_bounds(mutation, table, altered)
     changes = [Change("table_altered", table.table_id)]
-    return DdlResult(altered, publish(db, catalog, changes, attribution, now_us=now_us, ddl=True))
+    return DdlResult(altered, mutation.publish(changes, ddl=True))
 
 
-def drop_table(
-    db: sqlite3.Connection, catalog: CatalogState, table: TableState, attribution: Attribution, *, now_us: int
-) -> CommitResult:
+def drop_table(mutation: Mutation, table: TableState) -> CommitResult:
     """End a table and its files; snapshots before stay readable."""
-    _close_version(db, catalog, table)
-    db.execute(
+    _close_version(mutation, table)
+    mutation.db.execute(
         "UPDATE table_identity SET dropped_snapshot = ? WHERE catalog_id = ? AND table_id = ?",
-        (catalog.next_snapshot, catalog.catalog_id, table.table_id),
+        (mutation.snapshot, mutation.catalog_id, table.table_id),
     )
-    _end_files(db, catalog, table)
-    return publish(
-        db, catalog, [Change("table_dropped", table.table_id)], attribution, now_us=now_us, ddl=True
-    )
+    _end_files(mutation, table)
+    return mutation.publish([Change("table_dropped", table.table_id)], ddl=True)
 
 
 def truncate_table(
-    db: sqlite3.Connection,
-    catalog: CatalogState,
+    mutation: Mutation,
     table: TableState,
     expected_table_uuid: str,
-    attribution: Attribution,
-    *,
-    now_us: int,
 ) -> CommitResult:
     """End every live file of a table; identity, shape and row-id allocator stay."""
     check_incarnation(table, expected_table_uuid)
-    _end_files(db, catalog, table)
+    _end_files(mutation, table)
     changes = [Change("table_altered", table.table_id), Change("table_deleted_from", table.table_id)]
-    return publish(db, catalog, changes, attribution, now_us=now_us, ddl=True)
+    return mutation.publish(changes, ddl=True)
 
 
 def _check_guards(db: sqlite3.Connection, catalog: CatalogState, table: TableState, guards: Guards) -> None:
@@ -180,54 +164,54 @@ def _check_field_ids(db: sqlite3.Connection, catalog: CatalogState, table: Table
         )
 
 
-def _open_version(db: sqlite3.Connection, catalog: CatalogState, table: TableState) -> None:
-    db.execute(
+def _open_version(mutation: Mutation, table: TableState) -> None:
+    mutation.db.execute(
         "INSERT INTO table_version VALUES (?, ?, ?, ?, ?, ?, NULL)",
         (
-            catalog.catalog_id,
+            mutation.catalog_id,
             table.table_id,
             table.namespace.namespace_id,
             table.name,
             table.shape.encode(),
-            catalog.next_snapshot,
+            mutation.snapshot,
         ),
     )
 
 
-def _close_version(db: sqlite3.Connection, catalog: CatalogState, table: TableState) -> None:
-    db.execute(
-        "UPDATE table_version SET end_snapshot = ? WHERE catalog_id = ? AND table_id = ? AND end_snapshot IS NULL",
-        (catalog.next_snapshot, catalog.catalog_id, table.table_id),
+def _close_version(mutation: Mutation, table: TableState) -> None:
+    mutation.db.execute(
+        "UPDATE table_version SET end_snapshot = ?"
+        " WHERE catalog_id = ? AND table_id = ? AND end_snapshot IS NULL",
+        (mutation.snapshot, mutation.catalog_id, table.table_id),
     )
 
 
-def _end_files(db: sqlite3.Connection, catalog: CatalogState, table: TableState) -> None:
+def _end_files(mutation: Mutation, table: TableState) -> None:
     for kind in ("data_file", "delete_file"):
-        db.execute(
-            f"UPDATE {kind} SET end_snapshot = ? WHERE catalog_id = ? AND table_id = ? AND end_snapshot IS NULL",  # noqa: S608  # two literals
-            (catalog.next_snapshot, catalog.catalog_id, table.table_id),
+        mutation.db.execute(
+            f"UPDATE {kind} SET end_snapshot = ?"  # noqa: S608  # two literals
+            " WHERE catalog_id = ? AND table_id = ? AND end_snapshot IS NULL",
+            (mutation.snapshot, mutation.catalog_id, table.table_id),
         )
 
 
-def _widen_bounds(
-    db: sqlite3.Connection, catalog: CatalogState, before: TableState, after: TableState
-) -> None:
+def _widen_bounds(mutation: Mutation, before: TableState, after: TableState) -> None:
     old, new = before.shape.leaf_types(), after.shape.leaf_types()
     for field_id in _wider(old, new):
-        rows = db.execute(
+        rows = mutation.db.execute(
             "SELECT s.data_file_id, s.lower_bound, s.upper_bound FROM column_stats s"
             " JOIN data_file f USING (catalog_id, data_file_id)"
             " WHERE s.catalog_id = ? AND f.table_id = ? AND s.field_id = ?",
-            (catalog.catalog_id, after.table_id, field_id),
+            (mutation.catalog_id, after.table_id, field_id),
         ).fetchall()
-        db.executemany(
+        mutation.db.executemany(
             "UPDATE column_stats SET lower_bound = ?, upper_bound = ?"
             " WHERE catalog_id = ? AND data_file_id = ? AND field_id = ?",
             [
                 (
                     widened(row["lower_bound"], old[field_id], new[field_id]),
                     widened(row["upper_bound"], old[field_id], new[field_id]),
-                    catalog.catalog_id,
+                    mutation.catalog_id,
                     row["data_file_id"],
                     field_id,
                 )

@@ -1,4 +1,4 @@
-"""Reading the past: pins, snapshot pages, files of a snapshot, and the change feed (contract 10, 4.5, 4.7)."""
+"""Reading the past: pins, snapshot pages, files of a snapshot, the change feed (contract 10, 4.5, 4.7)."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -137,7 +137,8 @@ def _changes_of(
 def totals_at(db: sqlite3.Connection, catalog: CatalogState, table_id: int, snapshot: int) -> Totals:
     """Exact totals of a table at a snapshot."""
     row = db.execute(
-        "SELECT coalesce(sum(record_count), 0) AS n, count(*) AS files, coalesce(sum(file_size_bytes), 0) AS bytes"  # noqa: S608  # a constant
+        "SELECT coalesce(sum(record_count), 0) AS n, count(*) AS files,"  # noqa: S608  # a constant
+        " coalesce(sum(file_size_bytes), 0) AS bytes"
         f" FROM data_file WHERE catalog_id = ? AND table_id = ? AND {VISIBLE}",
         (catalog.catalog_id, table_id, snapshot, snapshot),
     ).fetchone()
@@ -254,18 +255,20 @@ def changes_between(
     """
     truncated = db.execute(
         "SELECT a.snapshot_id FROM change a JOIN change d USING (catalog_id, snapshot_id, object_id)"
-        " WHERE a.catalog_id = ? AND a.object_id = ? AND a.kind = 'table_altered' AND d.kind = 'table_deleted_from'"
-        " AND a.snapshot_id > ? AND a.snapshot_id <= ? LIMIT 1",
+        " WHERE a.catalog_id = ? AND a.object_id = ? AND a.kind = 'table_altered'"
+        " AND d.kind = 'table_deleted_from' AND a.snapshot_id > ? AND a.snapshot_id <= ? LIMIT 1",
         (catalog.catalog_id, table.table_id, from_snapshot, to_snapshot),
     ).fetchone()
     if truncated is not None:
         raise ReconciliationRequiredError(
-            f"{table.qualified} was truncated at snapshot {truncated['snapshot_id']}: reconcile from a full scan"
+            f"{table.qualified} was truncated at snapshot {truncated['snapshot_id']}:"
+            " reconcile from a full scan"
         )
     window = (catalog.catalog_id, table.table_id, from_snapshot, to_snapshot)
     files = db.execute(
         "SELECT * FROM data_file WHERE catalog_id = ? AND table_id = ? AND begin_snapshot > ?"
-        " AND begin_snapshot <= ? AND NOT explicit_row_ids ORDER BY begin_snapshot, row_id_start, data_file_id",
+        " AND begin_snapshot <= ? AND NOT explicit_row_ids"
+        " ORDER BY begin_snapshot, row_id_start, data_file_id",
         window,
     )
     vectors = db.execute(

@@ -4,14 +4,7 @@ import sqlite3
 import uuid
 from typing import Any
 
-from millpond.devstack.catalog.engine.ledger import (
-    Attribution,
-    CatalogState,
-    Change,
-    CommitResult,
-    allocate,
-    publish,
-)
+from millpond.devstack.catalog.engine.ledger import CatalogState, Change, CommitResult, Mutation
 from millpond.devstack.catalog.engine.names import Namespace
 from millpond.devstack.catalog.errors import AlreadyExistsError, NotFoundError
 from millpond.devstack.catalog.identifiers import check_identifier
@@ -34,56 +27,47 @@ def load_view(
 
 
 def create_view(
-    db: sqlite3.Connection,
-    catalog: CatalogState,
+    mutation: Mutation,
     namespace: Namespace,
     *,
     name: str,
     sql: str,
     dialect: str,
-    attribution: Attribution,
-    now_us: int,
 ) -> dict[str, Any]:
     """Make a view; its text is not looked into."""
     check_identifier("view", name)
-    if _find_view(db, catalog, namespace, name) is not None:
+    if _find_view(mutation.db, mutation.catalog, namespace, name) is not None:
         raise AlreadyExistsError(f"view {namespace.name}.{name} exists")
-    view_id = allocate(db, catalog, "view")
-    db.execute(
+    view_id = mutation.allocate("view")
+    mutation.db.execute(
         "INSERT INTO view VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL)",
         (
-            catalog.catalog_id,
+            mutation.catalog_id,
             view_id,
             namespace.namespace_id,
             name,
             str(uuid.uuid4()),
             dialect,
             sql,
-            catalog.next_snapshot,
+            mutation.snapshot,
         ),
     )
-    publish(db, catalog, [Change("view_created", view_id)], attribution, now_us=now_us, ddl=True)
-    return load_view(db, catalog, namespace, name)
+    mutation.publish([Change("view_created", view_id)], ddl=True)
+    return load_view(mutation.db, mutation.catalog, namespace, name)
 
 
 def drop_view(
-    db: sqlite3.Connection,
-    catalog: CatalogState,
+    mutation: Mutation,
     namespace: Namespace,
     name: str,
-    attribution: Attribution,
-    *,
-    now_us: int,
 ) -> CommitResult:
     """End a view."""
-    row = _live_view(db, catalog, namespace, name)
-    db.execute(
+    row = _live_view(mutation.db, mutation.catalog, namespace, name)
+    mutation.db.execute(
         "UPDATE view SET end_snapshot = ? WHERE catalog_id = ? AND view_id = ?",
-        (catalog.next_snapshot, catalog.catalog_id, row["view_id"]),
+        (mutation.snapshot, mutation.catalog_id, row["view_id"]),
     )
-    return publish(
-        db, catalog, [Change("view_dropped", row["view_id"])], attribution, now_us=now_us, ddl=True
-    )
+    return mutation.publish([Change("view_dropped", row["view_id"])], ddl=True)
 
 
 def _live_view(db: sqlite3.Connection, catalog: CatalogState, namespace: Namespace, name: str) -> sqlite3.Row:

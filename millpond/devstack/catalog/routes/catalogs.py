@@ -41,15 +41,13 @@ def _create_catalog(call: Call) -> Reply:
 
 
 def _get_catalog(call: Call) -> Reply:
-    with call.service.storage.read() as db:
-        return Reply(catalogs.catalog_json(load_catalog(db, call.segments["catalog"])))
+    with call.reading() as (_, catalog):
+        return Reply(catalogs.catalog_json(catalog))
 
 
 def _drop_catalog(call: Call) -> Reply:
-    call.query_attribution()
-    with call.service.storage.write() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
-        return Reply(catalogs.drop_catalog(db, catalog))
+    with call.mutating(call.query_attribution()) as mutation:
+        return Reply(catalogs.drop_catalog(mutation))
 
 
 def _namespace_json(namespace: Namespace) -> dict[str, Any]:
@@ -58,36 +56,28 @@ def _namespace_json(namespace: Namespace) -> dict[str, Any]:
 
 def _list_namespaces(call: Call) -> Reply:
     pin = call.pin()
-    with call.service.storage.read() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
+    with call.reading() as (db, catalog):
         found = namespaces.list_namespaces(db, catalog, travel.resolve_pin(db, catalog, pin))
     return Reply([_namespace_json(namespace) for namespace in found])
 
 
 def _create_namespace(call: Call) -> Reply:
     body = call.body(_NamespaceDefinition)
-    with call.service.storage.write() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
-        attribution = Attribution(body.author, body.message)
-        created = namespaces.create_namespace(
-            db, catalog, body.name, attribution, now_us=call.service.clock()
-        )
+    with call.mutating(Attribution(body.author, body.message)) as mutation:
+        created = namespaces.create_namespace(mutation, body.name)
     return Reply(_namespace_json(created), 201)
 
 
 def _get_namespace(call: Call) -> Reply:
-    with call.service.storage.read() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
+    with call.reading() as (db, catalog):
         return Reply(_namespace_json(load_namespace(db, catalog, call.segments["namespace"])))
 
 
 def _drop_namespace(call: Call) -> Reply:
-    expected, attribution = call.integer("expected_namespace_id"), call.query_attribution()
-    with call.service.storage.write() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
-        namespace = load_namespace(db, catalog, call.segments["namespace"])
-        now_us = call.service.clock()
-        result = namespaces.drop_namespace(db, catalog, namespace, expected, attribution, now_us=now_us)
+    expected = call.integer("expected_namespace_id")
+    with call.mutating(call.query_attribution()) as mutation:
+        namespace = load_namespace(mutation.db, mutation.catalog, call.segments["namespace"])
+        result = namespaces.drop_namespace(mutation, namespace, expected)
     return Reply(result.to_json())
 
 
@@ -97,8 +87,7 @@ def _list_snapshots(call: Call) -> Reply:
         call.integer("before"),
         call.integer_or("limit", _PAGE_DEFAULT),
     )
-    with call.service.storage.read() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
+    with call.reading() as (db, catalog):
         return Reply(travel.snapshot_page(db, catalog, after=after, before=before, limit=limit))
 
 
@@ -107,15 +96,14 @@ def _resolve_snapshot(call: Call) -> Reply:
     if text is None:
         raise BadRequestError("at_timestamp is required")
     micros = instant_micros("at_timestamp", text)
-    with call.service.storage.read() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
+    with call.reading() as (db, catalog):
         row = travel.snapshot_at(db, catalog, micros)
         return Reply({"snapshot_id": row["snapshot_id"], "snapshot_time": instant_text(row["time_us"])})
 
 
 def _get_options(call: Call) -> Reply:
-    with call.service.storage.read() as db:
-        return Reply(catalogs.options_json(load_catalog(db, call.segments["catalog"])))
+    with call.reading() as (_, catalog):
+        return Reply(catalogs.options_json(catalog))
 
 
 def _patch_options(call: Call) -> Reply:
@@ -131,16 +119,15 @@ def _patch_options(call: Call) -> Reply:
         raise BadRequestError(f"snapshot_retention_seconds: {retention!r} is not an integer")
     if "consumer_floor" in body and not isinstance(floor, bool):
         raise BadRequestError(f"consumer_floor: {floor!r} is not a boolean")
-    with call.service.storage.write() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
-        current = catalog.retention_seconds
+    with call.mutating() as mutation:
+        current = mutation.catalog.retention_seconds
         if retention is not None and (current is None or retention < current):
             call.attribution(body.get("author"), body.get("message"))
         if "snapshot_retention_seconds" in body:
-            catalogs.set_retention(db, catalog, retention)
+            catalogs.set_retention(mutation, retention)
         if isinstance(floor, bool):
-            catalogs.set_consumer_floor(db, catalog, holds=floor)
-        return Reply(catalogs.options_json(load_catalog(db, call.segments["catalog"])))
+            catalogs.set_consumer_floor(mutation, holds=floor)
+        return Reply(catalogs.options_json(load_catalog(mutation.db, mutation.catalog.name)))
 
 
 ENDPOINTS: Final = (

@@ -1,11 +1,10 @@
 """Commits and their receipts (contract 5)."""
 
-import sqlite3
 from typing import Final
 
 from millpond.devstack.catalog.call import Call, Reply
 from millpond.devstack.catalog.engine import commit
-from millpond.devstack.catalog.engine.ledger import CommitResult, load_catalog
+from millpond.devstack.catalog.engine.ledger import Attribution
 from millpond.devstack.catalog.engine.request import CommitRequest
 from millpond.devstack.catalog.errors import NotFoundError
 from millpond.devstack.catalog.fingerprint import fingerprint
@@ -23,39 +22,33 @@ def _commit_prepared(call: Call) -> Reply:
 def _publish(call: Call, *, prepared: bool) -> Reply:
     request = call.body(CommitRequest)
     commit.check_request(request, prepared=prepared)
-    with call.service.storage.read() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
-    if request.idempotency_key is None:
-        commit.check_paths(request, catalog)
-        with call.service.storage.write() as db:
-            return Reply(_publish_new(db, call, request).to_json())
-    # Hashed before the lock is taken: nobody waits for it.
-    digest = fingerprint(request)
-    with call.service.storage.write() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
-        result = commit.replay(db, catalog, request.idempotency_key, digest)
-        if result is None:
+    key, attribution = request.idempotency_key, Attribution(request.author, request.message)
+    with call.reading() as (_, catalog):
+        if key is None:
             commit.check_paths(request, catalog)
-            result = _publish_new(db, call, request)
-            commit.store_receipt(db, catalog, request.idempotency_key, digest, result, call.service.clock())
-    return Reply(result.to_json())
-
-
-def _publish_new(db: sqlite3.Connection, call: Call, request: CommitRequest) -> CommitResult:
     policy = commit.CommitPolicy(
         refuse_blind_partitioned_appends=call.service.settings.refuse_blind_partitioned_appends,
         user_agent=call.headers.get("user-agent", "an unnamed client"),
     )
-    catalog = load_catalog(db, call.segments["catalog"])
-    return commit.publish_commit(db, catalog, request, policy, now_us=call.service.clock())
+    if key is None:
+        with call.mutating(attribution) as mutation:
+            return Reply(commit.publish_commit(mutation, request, policy).to_json())
+    digest = fingerprint(request)  # before the lock is taken: nobody waits for it
+    with call.mutating(attribution) as mutation:
+        result = commit.replay(mutation.db, mutation.catalog, key, digest)
+        if result is None:
+            commit.check_paths(request, mutation.catalog)
+            result = commit.publish_commit(mutation, request, policy)
+            commit.store_receipt(mutation, key, digest, result)
+    return Reply(result.to_json())
 
 
 def _receipt(call: Call) -> Reply:
     key = call.uuid("key")
-    with call.service.storage.read() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
+    with call.reading() as (db, catalog):
         row = db.execute(
-            "SELECT operation_id, snapshot_id, schema_version FROM receipt WHERE catalog_id = ? AND operation_id = ?",
+            "SELECT operation_id, snapshot_id, schema_version FROM receipt"
+            " WHERE catalog_id = ? AND operation_id = ?",
             (catalog.catalog_id, key),
         ).fetchone()
     if row is None:

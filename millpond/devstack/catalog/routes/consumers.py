@@ -4,7 +4,6 @@ from typing import Final
 
 from millpond.devstack.catalog.call import Call, Reply
 from millpond.devstack.catalog.engine import offsets
-from millpond.devstack.catalog.engine.ledger import load_catalog
 from millpond.devstack.catalog.routes.table import CATALOG, Endpoint
 from millpond.devstack.catalog.wire import Body, Int64
 
@@ -16,26 +15,20 @@ class _OffsetCommit(Body):
 
 
 def _list_offsets(call: Call) -> Reply:
-    with call.service.storage.read() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
+    with call.reading() as (db, catalog):
         return Reply(offsets.list_offsets(db, catalog, call.segments["consumer"]))
 
 
 def _get_offset(call: Call) -> Reply:
     table_uuid = call.uuid("table_uuid")
-    with call.service.storage.read() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
+    with call.reading() as (db, catalog):
         return Reply(offsets.load_offset(db, catalog, call.segments["consumer"], table_uuid))
 
 
 def _put_offset(call: Call) -> Reply:
     table_uuid, body = call.uuid("table_uuid"), call.body(_OffsetCommit)
-    with call.service.storage.write() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
-        consumer, now_us = call.segments["consumer"], call.service.clock()
-        return Reply(
-            offsets.commit_offset(db, catalog, consumer, table_uuid, body.snapshot_id, now_us=now_us)
-        )
+    with call.mutating() as mutation:
+        return Reply(offsets.commit_offset(mutation, call.segments["consumer"], table_uuid, body.snapshot_id))
 
 
 ENDPOINTS: Final = (

@@ -4,7 +4,6 @@ from typing import Final, Literal
 
 from millpond.devstack.catalog.call import Call, Reply
 from millpond.devstack.catalog.engine import creations
-from millpond.devstack.catalog.engine.ledger import load_catalog
 from millpond.devstack.catalog.routes.table import CATALOG, Endpoint
 
 _CREATION: Final = CATALOG + "/table-creations/{operation}"
@@ -12,10 +11,8 @@ _CREATION: Final = CATALOG + "/table-creations/{operation}"
 
 def _prepare(call: Call, kind: Literal["partitioned", "sorted"]) -> Reply:
     operation, definition = call.uuid("operation"), call.body(creations.CreationDefinition)
-    with call.service.storage.write() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
-        now_us = call.service.clock()
-        return Reply(creations.prepare_creation(db, catalog, operation, definition, kind, now_us=now_us))
+    with call.mutating() as mutation:
+        return Reply(creations.prepare_creation(mutation, operation, definition, kind))
 
 
 def _prepare_partitioned(call: Call) -> Reply:
@@ -28,10 +25,8 @@ def _prepare_sorted(call: Call) -> Reply:
 
 def _commit(call: Call) -> Reply:
     operation, body = call.uuid("operation"), call.body(creations.CreationCommit)
-    with call.service.storage.write() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
-        now_us = call.service.clock()
-        return Reply(creations.commit_creation(db, catalog, operation, body.files, now_us=now_us))
+    with call.mutating() as mutation:
+        return Reply(creations.commit_creation(mutation, operation, body.files))
 
 
 ENDPOINTS: Final = (

@@ -7,7 +7,7 @@ from millpond.devstack.catalog.call import Call, Reply
 from millpond.devstack.catalog.columns import ColumnDefinition
 from millpond.devstack.catalog.engine import tables, travel
 from millpond.devstack.catalog.engine.alter import AlterRequest
-from millpond.devstack.catalog.engine.ledger import Attribution, CatalogState, load_catalog
+from millpond.devstack.catalog.engine.ledger import Attribution, CatalogState, Mutation
 from millpond.devstack.catalog.engine.listing import list_tables
 from millpond.devstack.catalog.engine.names import TableState, load_namespace, load_table
 from millpond.devstack.catalog.errors import BadRequestError
@@ -38,16 +38,19 @@ def _table_json(table: TableState, read_snapshot: int) -> dict[str, Any]:
     }
 
 
-def _ddl_json(db: sqlite3.Connection, catalog: CatalogState, result: tables.DdlResult) -> dict[str, Any]:
+def _live_table(mutation: Mutation, call: Call) -> TableState:
+    return load_table(mutation.db, mutation.catalog, call.segments["namespace"], call.segments["table"])
+
+
+def _ddl_json(mutation: Mutation, result: tables.DdlResult) -> dict[str, Any]:
     snapshot = result.commit.snapshot_id
-    totals = travel.totals_at(db, catalog, result.table.table_id, snapshot)
+    totals = travel.totals_at(mutation.db, mutation.catalog, result.table.table_id, snapshot)
     return {**_table_json(result.table, snapshot), "snapshot_id": snapshot, **totals.to_json()}
 
 
 def _list_tables(call: Call) -> Reply:
     pin = call.pin()
-    with call.service.storage.read() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
+    with call.reading() as (db, catalog):
         snapshot = travel.resolve_pin(db, catalog, pin)
         namespace = load_namespace(db, catalog, call.segments["namespace"], snapshot)
         return Reply(list_tables(db, catalog, namespace, snapshot))
@@ -55,28 +58,16 @@ def _list_tables(call: Call) -> Reply:
 
 def _create_table(call: Call) -> Reply:
     body = call.body(_TableDefinition)
-    with call.service.storage.write() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
-        namespace = load_namespace(db, catalog, call.segments["namespace"])
-        result = tables.create_table(
-            db,
-            catalog,
-            namespace,
-            body.name,
-            tables.new_shape(body.columns),
-            Attribution(body.author, body.message),
-            now_us=call.service.clock(),
-        )
-        return Reply(_ddl_json(db, catalog, result), 201)
+    with call.mutating(Attribution(body.author, body.message)) as mutation:
+        namespace = load_namespace(mutation.db, mutation.catalog, call.segments["namespace"])
+        result = tables.create_table(mutation, namespace, body.name, tables.new_shape(body.columns))
+        return Reply(_ddl_json(mutation, result), 201)
 
 
 def _get_table(call: Call) -> Reply:
     pin, wants_totals = call.pin(), call.flag("totals", default=True)
-    with call.service.storage.read() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
-        pinned = travel.resolve_pin(db, catalog, pin)
-        table = load_table(db, catalog, call.segments["namespace"], call.segments["table"], pinned)
-        snapshot = catalog.head if pinned is None else pinned
+    with call.reading() as (db, catalog):
+        table, snapshot = _pinned_table(db, catalog, call, pin)
         answer = _table_json(table, snapshot)
         if wants_totals:
             answer |= travel.totals_at(db, catalog, table.table_id, snapshot).to_json()
@@ -89,20 +80,14 @@ def _get_table(call: Call) -> Reply:
 def _alter_table(call: Call) -> Reply:
     body = call.body(AlterRequest)
     guards = tables.Guards(call.query_uuid("expected_table_uuid"), call.integer("read_snapshot"))
-    with call.service.storage.write() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
-        table = load_table(db, catalog, call.segments["namespace"], call.segments["table"])
-        attribution, now_us = Attribution(body.author, body.message), call.service.clock()
-        result = tables.alter_table(db, catalog, table, body.ops, guards, attribution, now_us=now_us)
-        return Reply(_ddl_json(db, catalog, result))
+    with call.mutating(Attribution(body.author, body.message)) as mutation:
+        result = tables.alter_table(mutation, _live_table(mutation, call), body.ops, guards)
+        return Reply(_ddl_json(mutation, result))
 
 
 def _drop_table(call: Call) -> Reply:
-    attribution = call.query_attribution()
-    with call.service.storage.write() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
-        table = load_table(db, catalog, call.segments["namespace"], call.segments["table"])
-        result = tables.drop_table(db, catalog, table, attribution, now_us=call.service.clock())
+    with call.mutating(call.query_attribution()) as mutation:
+        result = tables.drop_table(mutation, _live_table(mutation, call))
     return Reply(result.to_json())
 
 
@@ -111,34 +96,31 @@ def _truncate_table(call: Call) -> Reply:
     if expected is None:
         raise BadRequestError("expected_table_uuid is required")
     body = call.body(_Attributed)
-    attribution = call.attribution(body.author, body.message)
-    with call.service.storage.write() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
-        table = load_table(db, catalog, call.segments["namespace"], call.segments["table"])
-        result = tables.truncate_table(db, catalog, table, expected, attribution, now_us=call.service.clock())
+    with call.mutating(call.attribution(body.author, body.message)) as mutation:
+        result = tables.truncate_table(mutation, _live_table(mutation, call), expected)
     return Reply(result.to_json())
 
 
 def _pinned_table(
-    db: sqlite3.Connection, call: Call, pin: travel.Pin
-) -> tuple[CatalogState, TableState, int]:
-    catalog = load_catalog(db, call.segments["catalog"])
+    db: sqlite3.Connection, catalog: CatalogState, call: Call, pin: travel.Pin
+) -> tuple[TableState, int]:
+    """The table as the pin sees it, and the snapshot the pin means."""
     pinned = travel.resolve_pin(db, catalog, pin)
     table = load_table(db, catalog, call.segments["namespace"], call.segments["table"], pinned)
-    return catalog, table, catalog.head if pinned is None else pinned
+    return table, catalog.head if pinned is None else pinned
 
 
 def _list_files(call: Call) -> Reply:
     pin = call.pin()
-    with call.service.storage.read() as db:
-        catalog, table, snapshot = _pinned_table(db, call, pin)
+    with call.reading() as (db, catalog):
+        table, snapshot = _pinned_table(db, catalog, call, pin)
         return Reply([travel.data_file_json(row) for row in travel.files_at(db, catalog, table, snapshot)])
 
 
 def _scan(call: Call) -> Reply:
     pin = call.pin()
-    with call.service.storage.read() as db:
-        catalog, table, snapshot = _pinned_table(db, call, pin)
+    with call.reading() as (db, catalog):
+        table, snapshot = _pinned_table(db, catalog, call, pin)
         return Reply(travel.scan_at(db, catalog, table, snapshot))
 
 
@@ -146,8 +128,7 @@ def _changes(call: Call) -> Reply:
     from_snapshot, to_snapshot = call.integer("from_snapshot"), call.integer("to_snapshot")
     if from_snapshot is None:
         raise BadRequestError("from_snapshot is required")
-    with call.service.storage.read() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
+    with call.reading() as (db, catalog):
         to_snapshot = catalog.head if to_snapshot is None else to_snapshot
         travel.check_window(catalog, from_snapshot, to_snapshot)
         table = load_table(db, catalog, call.segments["namespace"], call.segments["table"], to_snapshot)
@@ -156,8 +137,7 @@ def _changes(call: Call) -> Reply:
 
 def _file_stats(call: Call) -> Reply:
     file_id = query_integer("file", call.segments["file"])
-    with call.service.storage.read() as db:
-        catalog = load_catalog(db, call.segments["catalog"])
+    with call.reading() as (db, catalog):
         table = load_table(db, catalog, call.segments["namespace"], call.segments["table"])
         return Reply(travel.stats_of_file(db, catalog, table, file_id))
 
