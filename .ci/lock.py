@@ -4,6 +4,8 @@ uv resolves once for all supported Pythons; this script only sorts what it expor
 image takes the packages it runs on and nothing else, while a checkout installs the whole file with pip.
 """
 
+# ruff: noqa: INP001 - a script in no package
+
 import re
 import shutil
 import subprocess
@@ -12,7 +14,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
-HEAD = "# Written by `make lock`; edit pyproject.toml instead. Install with: pip install --require-hashes -r\n"
+HEAD = (
+    "# Written by `make lock`; edit pyproject.toml instead. Install with: pip install --require-hashes -r\n"
+)
 SECTIONS = {
     "service": "what the service runs on: the dependencies and the extra msk-iam",
     "build": "what turns the source into a wheel, complete in itself",
@@ -40,9 +44,7 @@ def export(uv: str, *selection: str) -> dict[str, list[Entry]]:
     return packages
 
 
-def split(
-    everything: dict[str, list[Entry]], service: set[str], build: set[str]
-) -> dict[str, list[Entry]]:
+def split(everything: dict[str, list[Entry]], service: set[str], build: set[str]) -> dict[str, list[Entry]]:
     """The entries of each section, in the order of `everything`.
 
     Entries come from the widest export, whose markers cover every use of a package. The build section
