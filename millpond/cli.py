@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from datetime import UTC, datetime
+from enum import StrEnum
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -32,9 +37,9 @@ def _show_version(wanted: bool) -> None:  # noqa: FBT001 - typer's callback
 @app.callback(invoke_without_command=True)
 def _default(
     context: typer.Context,
-    version: Annotated[  # noqa: ARG001 - typer's callback does the work
+    version: Annotated[  # noqa: ARG001, FBT002 - a flag, whose callback does the work
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
-    ] = False,  # noqa: FBT002 - a flag
+    ] = False,
 ) -> None:
     """Without a command, run the service."""
     if context.invoked_subcommand is None:
@@ -47,3 +52,81 @@ def run() -> None:
     from millpond.main import run as run_service  # noqa: PLC0415 - --version and --help answer without it
 
     sys.exit(run_service(os.environ))
+
+
+class Kafka(StrEnum):
+    """Brokers of the local stack."""
+
+    MOCK = "mock"
+    APACHE = "apache"
+
+
+class Store(StrEnum):
+    """Object stores of the local stack."""
+
+    SEAWEED = "seaweed"
+    MOTO = "moto"
+
+
+KafkaOption = Annotated[
+    Kafka, typer.Option(help="Broker: librdkafka's mock cluster, or Apache Kafka (Java).")
+]
+StoreOption = Annotated[Store, typer.Option(help="Object store: SeaweedFS, or moto's server.")]
+
+
+@app.command()
+def stack(
+    *,
+    env_file: Annotated[Path | None, typer.Option(help="Also write the environment here (0600).")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Keep data and logs in this folder.")] = None,
+    topic: Annotated[str, typer.Option(help="Topic to create.")] = "events",
+    partitions: Annotated[int, typer.Option(min=1, max=10_000, help="Its partitions.")] = 8,
+    kafka: KafkaOption = Kafka.MOCK,
+    store: StoreOption = Store.SEAWEED,
+) -> None:
+    """Start a local broker, object store and catalog; print the environment a service on them needs."""
+    _need_devstack()
+    from millpond.devstack.broker import BrokerKind  # noqa: PLC0415 - an optional extra
+    from millpond.devstack.stack import StackOptions  # noqa: PLC0415 - an optional extra
+    from millpond.devstack.stack_command import run_stack  # noqa: PLC0415 - an optional extra
+    from millpond.devstack.store import StoreKind  # noqa: PLC0415 - an optional extra
+
+    options = StackOptions(
+        kafka=BrokerKind(kafka),
+        store=StoreKind(store),
+        data_dir=data_dir,
+        topic=topic,
+        table=re.sub(r"[^A-Za-z0-9_-]", "_", topic),
+        partitions=partitions,
+    )
+    sys.exit(run_stack(options, env_file=env_file))
+
+
+@app.command()
+def demo(
+    *,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--input", exists=True, dir_okay=False, help="Records, one JSON object a line, .gz or not."
+        ),
+    ] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep data and logs in .millpond/.")] = False,
+    kafka: KafkaOption = Kafka.MOCK,
+    store: StoreOption = Store.SEAWEED,
+) -> None:
+    """Watch real records flow from Kafka into a hoglake table, checked to the last row."""
+    _need_devstack()
+    from millpond.devstack.broker import BrokerKind  # noqa: PLC0415 - an optional extra
+    from millpond.devstack.demo import DemoOptions, run_demo  # noqa: PLC0415 - an optional extra
+    from millpond.devstack.store import StoreKind  # noqa: PLC0415 - an optional extra
+
+    folder = Path(".millpond") / f"demo-{datetime.now(UTC):%Y%m%dT%H%M%S}" if keep else None
+    options = DemoOptions(source=source, keep=folder, kafka=BrokerKind(kafka), store=StoreKind(store))
+    sys.exit(run_demo(options))
+
+
+def _need_devstack() -> None:
+    if any(find_spec(name) is None for name in ("rich", "starlette", "uvicorn", "moto")):
+        typer.echo("This command needs the local stack: pip install 'millpond[devstack]'", err=True)
+        raise typer.Exit(2)

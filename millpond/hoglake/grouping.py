@@ -41,7 +41,6 @@ def group_rows(table: pa.Table, info: TableInfo, sort_by: Sequence[str]) -> Grou
         order = pc.sort_indices(
             pa.table(keys, names=[str(index) for index in range(len(keys))]),
             sort_keys=[(str(index), "ascending") for index in range(len(keys))],
-            null_placement="at_end",
         )
         table = table.take(order)
     unsorted = table.num_rows if reason else 0

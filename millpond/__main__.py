@@ -1,0 +1,5 @@
+"""`python -m millpond` is the `millpond` command."""
+
+from millpond.cli import main
+
+main()
