@@ -10,17 +10,15 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=igno
 COPY requirements.lock ./
 RUN sed '/^# ---- build/,$d' requirements.lock > service.txt \
     && sed -n '/^# ---- build/,/^# ---- development/p' requirements.lock > build.txt \
-    && python -m venv /opt/millpond \
-    && /opt/millpond/bin/python -m pip install --require-hashes --only-binary :all: -r service.txt \
+    && python -m venv --without-pip /opt/millpond \
+    && python -m pip --python /opt/millpond install --require-hashes --only-binary :all: -r service.txt \
     && python -m pip install --require-hashes --only-binary :all: -r build.txt
 
-# The build tools stay in this stage; the environment gets the finished wheel, and pip leaves it: it has no
-# business in a running service.
+# pip and the build tools stay in this stage; the environment gets the finished wheel.
 COPY pyproject.toml README.md LICENSE ./
 COPY millpond ./millpond
 RUN python -m pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
-    && /opt/millpond/bin/python -m pip install --no-deps --no-index dist/*.whl \
-    && /opt/millpond/bin/python -m pip uninstall --yes pip \
+    && python -m pip --python /opt/millpond install --no-deps --no-index dist/*.whl \
     && /opt/millpond/bin/millpond --version
 
 FROM python:3.13-slim-bookworm
