@@ -1,0 +1,122 @@
+"""Where partitions begin, and what an offset commit says beside the offset."""
+
+# ruff: noqa: SIM300 - the expected value comes first
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millpond.offsets import Offset, Partition
+from millpond.positions import (
+    CommitMetadata,
+    Committed,
+    Layout,
+    Reset,
+    StartPositions,
+    Watermarks,
+    resolve,
+    stored_topic_id,
+)
+
+P0 = Partition(0)
+MARKS = {P0: Watermarks(Offset(100), Offset(200))}
+
+
+def noted(offset: int | None, *, snapshot: int = 5, topic_id: str = "id-1") -> Committed:
+    """A commit with our metadata."""
+    at = None if offset is None else Offset(offset)
+    return Committed(at, CommitMetadata(snapshot, "1/0/1", topic_id))
+
+
+def resolve_one(committed: Committed, policy: str, live_topic_id: str = "id-1") -> StartPositions:
+    """The start of the only partition, whose log reaches from 100 to 200."""
+    return resolve({P0: committed}, MARKS, policy, live_topic_id)
+
+
+@pytest.mark.parametrize("policy", ["earliest", "latest"])
+@pytest.mark.parametrize("offset", [100, 150, 200])
+def test_a_committed_offset_inside_the_log_stands(offset: int, policy: str) -> None:
+    assert StartPositions({P0: Offset(offset)}, ()) == resolve_one(noted(offset), policy)
+
+
+@pytest.mark.parametrize(
+    ("committed", "policy", "live_topic_id", "expected"),
+    [
+        (Committed(None), "earliest", "id-1", Reset(P0, "no_committed_offset", None, Offset(100), 0)),
+        (Committed(None), "latest", "id-1", Reset(P0, "no_committed_offset", None, Offset(200), 100)),
+        (noted(40), "earliest", "id-1", Reset(P0, "below_log_start", Offset(40), Offset(100), 60)),
+        (noted(40), "latest", "id-1", Reset(P0, "below_log_start", Offset(40), Offset(200), 160)),
+        (noted(201), "earliest", "id-1", Reset(P0, "beyond_log_end", Offset(201), Offset(100), 0)),
+        (noted(201), "latest", "id-1", Reset(P0, "beyond_log_end", Offset(201), Offset(200), 100)),
+        (noted(150), "earliest", "id-2", Reset(P0, "topic_recreated", Offset(150), Offset(100), 0)),
+        (noted(150), "latest", "id-2", Reset(P0, "topic_recreated", Offset(150), Offset(200), 100)),
+        (noted(40), "earliest", "id-2", Reset(P0, "topic_recreated", Offset(40), Offset(100), 0)),
+    ],
+)
+def test_the_policy_decides_what_no_commit_settles_and_counts_the_loss(
+    committed: Committed, policy: str, live_topic_id: str, expected: Reset
+) -> None:
+    """A17, D03: from, to and the count of lost records are all told."""
+    assert StartPositions({P0: expected.to_offset}, (expected,)) == resolve_one(
+        committed, policy, live_topic_id
+    )
+
+
+@pytest.mark.parametrize(("stored", "live"), [("", "id-1"), ("id-1", ""), ("", "")])
+def test_a_topic_whose_id_is_unknown_on_one_side_was_not_recreated(stored: str, live: str) -> None:
+    assert () == resolve_one(noted(150, topic_id=stored), "earliest", live).resets
+
+
+def test_only_the_partitions_in_trouble_are_reset() -> None:
+    marks = {Partition(p): MARKS[P0] for p in range(3)}
+    committed = {Partition(0): noted(150), Partition(1): noted(10), Partition(2): Committed(None)}
+    start = resolve(committed, marks, "earliest", "id-1")
+    assert {0: 150, 1: 100, 2: 100} == start.positions
+    assert [1, 2] == [reset.partition for reset in start.resets]
+
+
+def test_the_topic_id_of_the_newest_snapshot_counts() -> None:
+    committed = {
+        Partition(0): noted(1, snapshot=9, topic_id="new"),
+        Partition(1): noted(1, snapshot=8, topic_id="old"),
+        Partition(2): Committed(Offset(1)),
+    }
+    assert "new" == stored_topic_id(committed)
+
+
+def test_a_stored_empty_topic_id_is_told_from_none_stored() -> None:
+    assert stored_topic_id({P0: noted(1, topic_id="")}) == ""
+    assert stored_topic_id({P0: Committed(Offset(1))}) is None
+
+
+@given(st.builds(CommitMetadata, st.integers(), st.text(), st.text()))
+def test_metadata_survives_the_round_trip(metadata: CommitMetadata) -> None:
+    assert metadata == CommitMetadata.decode(metadata.encode())
+
+
+def test_metadata_is_stored_in_the_form_the_design_gives() -> None:
+    metadata = CommitMetadata(7, str(Layout(replicas=3, ordinal=1, partitions=8)), "id-1")
+    assert '{"v":1,"snapshot":7,"layout":"3/1/8","topic_id":"id-1"}' == metadata.encode()
+
+
+@given(st.one_of(st.none(), st.text(), st.recursive(st.none() | st.integers(), st.lists).map(str)))
+def test_what_others_wrote_is_no_metadata_of_ours(text: str | None) -> None:
+    assert CommitMetadata.decode(text) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{}",
+        "[1]",
+        '{"v":2,"snapshot":7,"layout":"1/0/1","topic_id":""}',
+        '{"v":1,"snapshot":"7","layout":"1/0/1","topic_id":""}',
+        '{"v":1,"snapshot":true,"layout":"1/0/1","topic_id":""}',
+        '{"v":1,"snapshot":7,"layout":null,"topic_id":""}',
+        '{"v":1,"snapshot":7,"layout":"1/0/1"}',
+        "[" * 4000,
+    ],
+)
+def test_metadata_with_a_fact_missing_or_of_another_type_is_not_ours(text: str) -> None:
+    assert CommitMetadata.decode(text) is None
