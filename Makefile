@@ -41,9 +41,9 @@ bench: $(INSTALLED) ## Run every measurement in bench/
 lock: ## Resolve again and rewrite requirements.lock (needs uv)
 	@$(PYTHON) .ci/lock.py $(ARGS)
 
-clean: ## Remove the environment, caches and build products
-	@if [ -e $(INSTALLED) ]; then rm -rf $(VENV); fi
-	@rm -rf build dist htmlcov coverage.xml .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+clean: ## Remove the environments made here, caches and build products
+	@for made in $(VENV) .venv-*; do if [ -e "$$made/.installed" ]; then rm -rf "$$made"; fi; done
+	@rm -rf .ci/bin build dist htmlcov coverage.xml .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find millpond tests bench -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The stamp comes last: an installation that broke off is not taken for a finished one. No build isolation,
