@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
@@ -30,7 +30,7 @@ class Config:
     service: ServiceSettings
     records: RecordSettings
     hoglake: HoglakeSettings
-    consumer_overrides: Mapping[str, str]
+    consumer_overrides: Mapping[str, str] = field(repr=False)  # passwords among them
     warnings: tuple[str, ...] = ()
 
     @property
@@ -73,7 +73,7 @@ def load(environ: Mapping[str, str]) -> Config:
     problems += refusals
     if problems:
         raise ConfigError(problems)
-    known = {str(field.alias) for section in SECTIONS.values() for field in section.model_fields.values()}
+    known = {str(entry.alias) for section in SECTIONS.values() for entry in section.model_fields.values()}
     return Config(
         **sections,
         consumer_overrides=overrides,

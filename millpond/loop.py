@@ -170,6 +170,7 @@ class Loop:
         flush, seconds = in_flight.flush, time.monotonic() - in_flight.started
         self._flushed = dict(flush.end)
         self._health.flushed()
+        self._next_lag = self._clock()
         if not flush.rows:
             return
         self._metrics.records_written.inc(receipt.rows)

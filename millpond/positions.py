@@ -40,7 +40,7 @@ class CommitMetadata:
         """The facts in `text`, None when another program (or nobody) wrote it."""
         try:
             fields = json.loads(text or "")
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         if not isinstance(fields, dict) or fields.get("v") != METADATA_VERSION:
             return None

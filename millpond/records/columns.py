@@ -43,4 +43,39 @@ def json_text(value: Any) -> str | None:
     """The JSON text of a value; a string stays as it is, null stays null."""
     if value is None or type(value) is str:
         return value
-    return orjson.dumps(value).decode()
+    try:
+        return orjson.dumps(value).decode()
+    except TypeError:
+        return _deep_json_text(value)
+
+
+class _Text(str):
+    """Text that is JSON already."""
+
+    __slots__ = ()
+
+
+def _deep_json_text(value: Any) -> str:
+    """The same text for values nested deeper than orjson writes: it reads 1,024 levels and writes 254."""
+    written: list[str] = []
+    waiting: list[Any] = [value]
+    while waiting:
+        item = waiting.pop()
+        if type(item) is _Text:
+            written.append(item)
+        elif type(item) is dict:
+            members = [[_Text(f"{orjson.dumps(key).decode()}:"), member] for key, member in item.items()]
+            waiting += _enclosed("{", members, "}")
+        elif type(item) is list:
+            waiting += _enclosed("[", [[member] for member in item], "]")
+        else:
+            written.append(orjson.dumps(item).decode())
+    return "".join(written)
+
+
+def _enclosed(opening: str, members: Sequence[Sequence[Any]], closing: str) -> list[Any]:
+    """What a container consists of, last part first."""
+    parts: list[Any] = [_Text(opening)]
+    for number, member in enumerate(members):
+        parts += [_Text(","), *member] if number else member
+    return [*parts, _Text(closing)][::-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -131,8 +132,7 @@ def _drain(
         producer.close()
     if service.exit_code != 0:
         raise service.failure(f"ended with exit code {service.exit_code}")
-    with console.status("Reading the table back from the lake…"):
-        lake = LakeTable.of(environment)
+    with console.status("Reading the table back from the lake…"), closing(LakeTable.of(environment)) as lake:
         outcome = judge(lake, source, environment, produced=producer.produced, seconds=seconds)
     return _tell(outcome, options, console)
 

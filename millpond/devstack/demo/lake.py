@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
@@ -15,8 +14,9 @@ from pyhoglake import Catalog, DataFile, HoglakeClient, Snapshot
 
 @dataclass(frozen=True)
 class LakeTable:
-    """A table as a reader sees it, by no road the service writes on."""
+    """A table as a reader sees it, by no road the service writes on. To be closed."""
 
+    client: HoglakeClient
     catalog: Catalog
     namespace: str
     table: str
@@ -27,6 +27,7 @@ class LakeTable:
         """The table a service with this environment writes to."""
         client = HoglakeClient(environment["HOGLAKE_URL"])
         return cls(
+            client,
             client.catalog(environment["HOGLAKE_CATALOG"]),
             environment["HOGLAKE_NAMESPACE"],
             environment["HOGLAKE_TABLE"],
@@ -37,6 +38,10 @@ class LakeTable:
                 region=environment["HOGLAKE_S3_REGION"],
             ),
         )
+
+    def close(self) -> None:
+        """Hang up."""
+        self.client.close()
 
     def files(self) -> list[DataFile]:
         """The live files."""
@@ -53,13 +58,6 @@ class LakeTable:
     def snapshots(self) -> Iterator[Snapshot]:
         """Every snapshot of the catalog, oldest first."""
         return self.catalog.snapshots()
-
-    def row_count(self) -> int:
-        """Registered rows, by the catalog; 0 while there is no table. For a display, never for a check."""
-        try:
-            return sum(file.record_count for file in self.files())
-        except (httpx.HTTPError, LookupError):
-            return 0
 
 
 def count_values(tables: Iterator[pa.Table], column: str) -> Counter[str]:

@@ -72,12 +72,10 @@ def show(outcome: Outcome, console: Console) -> None:
     )
     skipped = f" ({rows.skipped:,} skipped)" if rows.skipped else ""
     _verdict(console, rows.passed, f"rows: {rows.missing:,} missing, {rows.doubled:,} doubled{skipped}")
-    _verdict(
-        console,
-        ledger.passed,
-        f"ledger: {sum(entry.gaps for entry in ledger.partitions)} gaps, "
-        f"{sum(entry.overlaps for entry in ledger.partitions)} overlaps in {len(ledger.partitions)} partitions",
-    )
+    gaps = sum(entry.gaps for entry in ledger.partitions)
+    overlaps = sum(entry.overlaps for entry in ledger.partitions)
+    over = f"{len(ledger.partitions)} partitions"
+    _verdict(console, ledger.passed, f"ledger: {gaps} gaps, {overlaps} overlaps in {over}")
     _verdict(
         console,
         outcome.counts_agree,
