@@ -1,7 +1,5 @@
 """What a flush may take at worst, and the ladder of its delays."""
 
-# ruff: noqa: SIM300 - the expected value comes first
-
 import pytest
 
 from millpond.budget import backoff_seconds, worst_case_flush_seconds

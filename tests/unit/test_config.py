@@ -1,7 +1,5 @@
 """The configuration of one process: ranges, defaults, and errors that name variable, value and rule."""
 
-# ruff: noqa: SIM300 - the expected value comes first
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Deadlines come nearer and never move away; calls that outlive theirs are left behind."""
 
-# ruff: noqa: SIM300 - the expected value comes first
-
 import threading
 import time
 

@@ -1,7 +1,5 @@
 """The values of one consume call as one batch: any bytes in, nothing raises, nothing uncounted."""
 
-# ruff: noqa: SIM300 - the expected value comes first
-
 import gzip
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """Variables that are refused, passed through, or read by nobody."""
 
-# ruff: noqa: SIM300 - the expected value comes first
-
 import pytest
 
 from millpond.environment import OWNED_PROPERTIES, shown, uses_oauth

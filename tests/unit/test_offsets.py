@@ -1,7 +1,5 @@
 """Positions only ever go forward, and never over a gap."""
 
-# ruff: noqa: SIM300 - the expected value comes first
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

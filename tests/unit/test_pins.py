@@ -1,7 +1,5 @@
 """Columns whose type the operator fixed: every value is converted or null and counted, nothing raises."""
 
-# ruff: noqa: SIM300 - the expected value comes first
-
 import uuid
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any

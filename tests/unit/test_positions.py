@@ -1,7 +1,5 @@
 """Where partitions begin, and what an offset commit says beside the offset."""
 
-# ruff: noqa: SIM300 - the expected value comes first
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
