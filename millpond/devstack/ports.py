@@ -37,3 +37,12 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
         return True
+
+
+def is_open(port: int) -> bool:
+    """Whether a loopback port accepts connections: the cheap question before a client's dear one."""
+    try:
+        socket.create_connection((LOOPBACK, port), timeout=1).close()
+    except OSError:
+        return False
+    return True

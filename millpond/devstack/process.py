@@ -59,6 +59,9 @@ class ChildProcess(ABC):
     def probe(self, deadline: Deadline) -> None:
         """Return when the server does its work; raise NotReadyError to be asked again."""
 
+    def prepare(self) -> None:  # noqa: B027 - most parts need nothing
+        """What has to be done before every start, with the ports chosen; `run_first` runs programs for it."""
+
     def environment(self) -> Mapping[str, str]:
         """The child's environment; ours unless a part says otherwise."""
         return os.environ
@@ -72,6 +75,11 @@ class ChildProcess(ABC):
     def exit_code(self) -> int | None:
         """What the child ended with, negative for a signal; None while it lives."""
         return self._started().poll()
+
+    @property
+    def was_started(self) -> bool:
+        """Whether there is or was a child."""
+        return self._process is not None
 
     @property
     def is_running(self) -> bool:
@@ -93,7 +101,9 @@ class ChildProcess(ABC):
             if not self._ports_are_fixed:
                 self.choose_ports()
             try:
-                self._launch()
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self.prepare()
+                self._launch(self.command())
                 self._await_ready()
             except BaseException as error:
                 self.kill()
@@ -119,6 +129,14 @@ class ChildProcess(ABC):
         if self.is_running:
             self._signal(signal.SIGKILL)
         self._reap()
+
+    def abort_start(self) -> None:
+        """Make a start() under way in another thread fail: its child is killed, the rest is its own to do.
+
+        kill() would close pipes that thread still waits on, and it would wait for ever.
+        """
+        if self.is_running:
+            self._signal(signal.SIGKILL)
 
     def wait(self, seconds: float) -> int:
         """The exit code, as soon as the child has ended by itself.
@@ -160,15 +178,28 @@ class ChildProcess(ABC):
     def clean_up(self) -> None:  # noqa: B027 - most parts leave nothing
         """Remove what the ended child left outside its folder."""
 
-    def _launch(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+    def run_first(self, command: Sequence[str], seconds: float) -> None:
+        """Run a program to its end in the place of the server, so that `kill` ends it just as well.
+
+        Raises:
+            PartFailedError: it failed, or did not end in time.
+        """
+        self._launch(command)
+        try:
+            code = self.wait(seconds)
+        except subprocess.TimeoutExpired as error:
+            raise self.failure(f"waited {seconds:g} s in vain for {command[0]}") from error
+        if code:
+            raise self.failure(f"needs {command[0]} to succeed, which ended with exit code {code}")
+
+    def _launch(self, command: Sequence[str]) -> None:
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         with self.log_path.open("ab") as log:
             self._log_start = log.tell()
             # A kept folder has the log of earlier stacks in the same file.
             if self._log_origin is None:
                 self._log_origin = self._log_start
-            self._process = spawn(Launch(self.command(), self.environment(), log, self.folder, self.piped))
+            self._process = spawn(Launch(command, self.environment(), log, self.folder, self.piped))
 
     def _await_ready(self) -> None:
         deadline = Deadline(self.start_seconds)

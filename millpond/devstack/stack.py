@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 import tempfile
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
@@ -65,7 +66,7 @@ class Stack:
     def __init__(self, options: StackOptions | None = None) -> None:
         self.options = options or StackOptions()
         self._is_temporary = self.options.data_dir is None
-        self.data_dir = self._make_data_dir()
+        self.data_dir = self._name_data_dir()
         self.logs = self.data_dir / "logs"
         self.broker = self._make_broker()
         self.store = self._make_store()
@@ -90,13 +91,15 @@ class Stack:
     def start(self) -> None:
         """Start all parts at once and create the topic; on any failure stop them again."""
         try:
+            self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=not self._is_temporary)
             with ThreadPoolExecutor(len(self.parts), thread_name_prefix="devstack-start") as pool:
-                starts = [pool.submit(part.start) for part in self.parts]
+                starts: list[Future[None]] = []
                 try:
+                    starts.extend(pool.submit(part.start) for part in self.parts)
                     wait(starts, return_when=FIRST_EXCEPTION)
                     _raise_first(starts)
                 except BaseException:
-                    self._kill_until_done(starts)
+                    self._abort_until_done(starts)
                     raise
             self._make_topic()
         except BaseException:
@@ -136,9 +139,9 @@ class Stack:
             "HOGLAKE_S3_SECRET_KEY": self.store.secret_key,
         }
 
-    def _make_data_dir(self) -> Path:
+    def _name_data_dir(self) -> Path:
         if self.options.data_dir is None:
-            return Path(tempfile.mkdtemp(prefix="millpond-stack-"))
+            return Path(tempfile.gettempdir()) / f"millpond-stack-{secrets.token_hex(6)}"
         # Parts run inside their folders: a relative path would mean another place there.
         return self.options.data_dir.absolute()
 
@@ -157,11 +160,11 @@ class Stack:
             if error.code != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
 
-    def _kill_until_done(self, starts: list[Future[None]]) -> None:
+    def _abort_until_done(self, starts: list[Future[None]]) -> None:
         # Again and again: a start under way may spawn its child after the first round.
         while wait(starts, timeout=_POLL_SECONDS).not_done:
             for part in self.parts:
-                part.kill()
+                part.abort_start()
 
     def _end(self, part: ChildProcess) -> None:
         if self._is_temporary and part.stops_slowly:

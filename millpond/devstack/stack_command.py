@@ -48,16 +48,17 @@ def export_lines(environment: Mapping[str, str]) -> str:
 
 
 def _serve(options: StackOptions, env_file: Path | None, console: Console) -> None:
-    with console.status("Starting broker, object store and catalog…"):
-        stack = Stack(options)
-        stack.start()
+    stack = Stack(options)
     try:
+        with console.status("Starting broker, object store and catalog…"):
+            stack.start()
         lines = export_lines(stack.environment())
-        if env_file is not None:
-            _write_privately(env_file, lines)
         sys.stdout.write(lines)
         sys.stdout.flush()
         _show(stack, env_file, console)
+        # Last, because scripts take the file's appearance for "ready" and may stop us at once.
+        if env_file is not None:
+            _write_privately(env_file, lines)
         while True:
             stack.check()
             time.sleep(_CHECK_SECONDS)

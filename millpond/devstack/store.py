@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from abc import abstractmethod
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
 from millpond.devstack.errors import NotReadyError
-from millpond.devstack.ports import LOOPBACK, free_port
+from millpond.devstack.ports import LOOPBACK, free_port, is_open
 from millpond.devstack.process import ChildProcess
 
 if TYPE_CHECKING:
@@ -140,10 +139,8 @@ class ObjectStore(ChildProcess):
 
     def check_listening(self) -> None:
         """Raise NotReadyError while the port is closed: cheaper than the 60 ms a new S3 client costs."""
-        try:
-            socket.create_connection((LOOPBACK, self._port), timeout=_CONNECT_SECONDS).close()
-        except OSError as error:
-            raise NotReadyError(f"{self.endpoint} does not accept connections: {error}") from error
+        if self._port is None or not is_open(self._port):
+            raise NotReadyError(f"{self.endpoint} does not accept connections")
 
     def _make_bucket(self, client: Any) -> None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,10 @@ import pytest
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+# Apache Kafka needs both; where they are not, there is nothing to test.
+if not (shutil.which("java") and shutil.which("mvn")):
+    collect_ignore = ["test_apache_kafka.py"]
 
 Eventually = Callable[[Callable[[], bool], str], None]
 

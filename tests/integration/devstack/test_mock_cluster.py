@@ -1,10 +1,10 @@
 """The mock broker, seen by the clients a millpond process uses."""
 
-# ruff: noqa: SIM300 - the expected value comes first
-
 from __future__ import annotations
 
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -310,6 +310,25 @@ def test_a_late_answer_is_not_taken_for_the_next_one(own_broker: MockCluster) ->
 
     with pytest.raises(BrokerRefusedError, match="TOPIC_ALREADY_EXISTS"):
         own_broker.create_topic(TOPIC, 1)
+
+
+class Mute(MockCluster):
+    """Starts, and never tells its address."""
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-c", "import signal; signal.pause()"]
+
+
+def test_a_start_that_waits_for_an_answer_can_be_aborted(folders: Folders, eventually: Eventually) -> None:
+    broker = Mute(folder=folders.data, logs=folders.logs)
+    with ThreadPoolExecutor(1) as pool:
+        start = pool.submit(broker.start)
+        eventually(lambda: broker.is_running, "the child was never started")
+
+        broker.abort_start()
+
+        with pytest.raises(PartFailedError, match="mock-broker ended with exit code -9"):
+            start.result(SECONDS)
 
 
 def test_an_ended_broker_cannot_come_back(own_broker: MockCluster) -> None:

@@ -1,7 +1,5 @@
 """Supervision of child processes, on children that misbehave on purpose."""
 
-# ruff: noqa: SIM300 - the expected value comes first
-
 from __future__ import annotations
 
 import os

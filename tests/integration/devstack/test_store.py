@@ -1,7 +1,5 @@
 """Both object stores, seen by an S3 client."""
 
-# ruff: noqa: SIM300 - the expected value comes first
-
 from __future__ import annotations
 
 from collections import Counter
