@@ -92,8 +92,7 @@ class TopicConsumer:
             self._consumer = Consumer({**properties, "stats_cb": self._on_statistics})
             self._admin = AdminClient({k: v for k, v in properties.items() if k not in admin_keys})
         except KafkaException as error:
-            problem = f"{CONSUMER_PREFIX}*: librdkafka refuses a property: {error.args[0].str()}"
-            raise ConfigError([problem]) from error
+            raise _refused_property(config, error.args[0].str()) from error
         self.owned: tuple[Partition, ...] = ()
 
     def connect(self, deadline: Deadline) -> Topic:
@@ -235,6 +234,16 @@ class TopicConsumer:
         except Exception as error:  # noqa: BLE001 - see above
             self._metrics.errors.inc(type="statistics")
             self._log.debug("statistics could not be read", error=repr(error))
+
+
+def _refused_property(config: Config, reason: str) -> ConfigError:
+    """The error for a property: librdkafka names the property, the operator set a variable."""
+    variables = [
+        CONSUMER_PREFIX + key.upper().replace(".", "_")
+        for key in config.consumer_overrides
+        if key in reason  # quoted somewhere in librdkafka's sentence
+    ]
+    return ConfigError([f"{', '.join(variables) or CONSUMER_PREFIX + '*'}: librdkafka refuses it: {reason}"])
 
 
 def report_statistics(metrics: Metrics, statistics: Mapping[str, Any]) -> None:

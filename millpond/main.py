@@ -24,7 +24,7 @@ from millpond.recovery import Recovered, recover
 from millpond.server import Health, OperatorServer
 from millpond.sink import Source
 
-START_SECONDS = 25.0
+START_SECONDS = 22.0
 _CLOSE_SECONDS = 5.0
 _WATCHDOG_SLACK_SECONDS = 5.0
 
@@ -94,6 +94,7 @@ class Service:
             config.hoglake,
             config.records.sort_by,
             self._metrics,
+            self._side_calls,
             ordinal=config.service.ordinal,
             version=self._version,
         )

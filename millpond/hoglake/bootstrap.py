@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import httpx
-from botocore.exceptions import BotoCoreError, ClientError, EndpointConnectionError, NoCredentialsError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectTimeoutError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    ReadTimeoutError,
+)
 from pyhoglake import AlreadyExistsError, Catalog, HoglakeError, NotFoundError
 
-from millpond.errors import Fatal
+from millpond.deadline import Deadline, SideCalls
+from millpond.errors import DeadlineExceeded, Fatal
 from millpond.hoglake.client import BoundedStore, CatalogClient
 from millpond.logs import logger
 from millpond.metrics import Metrics
@@ -72,8 +80,18 @@ def _unreachable(settings: HoglakeSettings, error: Exception) -> Fatal:
     )
 
 
-def probe_store(client: CatalogClient, catalog: Catalog, settings: HoglakeSettings, metrics: Metrics) -> None:
+def probe_store(
+    client: CatalogClient,
+    catalog: Catalog,
+    settings: HoglakeSettings,
+    *,
+    metrics: Metrics,
+    side_calls: SideCalls,
+    deadline: Deadline,
+) -> None:
     """Put an object and delete it again, over the same transport uploads take.
+
+    boto3's tries can take longer than a start may, so they run aside, cut to `deadline`.
 
     Raises:
         Fatal: names object, bucket, endpoint, credential source and the likely remedy.
@@ -81,30 +99,35 @@ def probe_store(client: CatalogClient, catalog: Catalog, settings: HoglakeSettin
     path = catalog.data_path.removeprefix("s3://").rstrip("/")
     bucket, _, prefix = path.partition("/")
     key = f"{prefix}/{PROBE_KEY}" if prefix else PROBE_KEY
+    endpoint = settings.s3_endpoint or f"AWS S3 ({settings.s3_region or 'region not set'})"
+    store = client.put_connection()
     try:
-        client.put_connection().put_object(Bucket=bucket, Key=key, Body=b"millpond was here\n")
-    except (BotoCoreError, ClientError) as error:
-        endpoint = settings.s3_endpoint or f"AWS S3 ({settings.s3_region or 'region not set'})"
+        side_calls.run(
+            lambda: store.put_object(Bucket=bucket, Key=key, Body=b"millpond was here\n"),
+            deadline,
+            "object store probe",
+        )
+    except (BotoCoreError, ClientError, DeadlineExceeded) as error:
         source = "HOGLAKE_S3_ACCESS_KEY" if settings.s3_access_key else "the AWS default credential chain"
         raise Fatal(
             f"cannot write s3://{bucket}/{key} of catalog {catalog.name!r} at {endpoint} with credentials "
             f"from {source} ({error}); {_hint(error, settings)}"
         ) from error
     try:
-        client.put_connection().delete_object(Bucket=bucket, Key=key)
+        side_calls.run(lambda: store.delete_object(Bucket=bucket, Key=key), deadline, "probe clean-up")
     except (BotoCoreError, ClientError) as error:
         metrics.errors.inc(type="probe_cleanup")
         logger().info(
             "the probe object stays: deleting it is not allowed, or failed", key=key, error=str(error)
         )
-    logger().info("object store takes writes", bucket=bucket, endpoint=settings.s3_endpoint or "AWS")
+    logger().info("object store takes writes", bucket=bucket, endpoint=endpoint)
 
 
 def _hint(error: Exception, settings: HoglakeSettings) -> str:
     if isinstance(error, ClientError):
         code = str(error.response.get("Error", {}).get("Code", ""))
         return _HINTS.get(code, _OTHER_HINT)
-    if isinstance(error, EndpointConnectionError):
+    if isinstance(error, (EndpointConnectionError, ConnectTimeoutError, ReadTimeoutError, DeadlineExceeded)):
         where = "HOGLAKE_S3_ENDPOINT" if settings.s3_endpoint else "HOGLAKE_S3_REGION"
         return f"nothing answers there: check {where} and the network"
     if isinstance(error, NoCredentialsError):

@@ -16,7 +16,7 @@ from pyhoglake import HoglakeClient, HoglakeError, S3Config
 from millpond.deadline import Deadline
 
 CONNECT_SECONDS = 3
-STORE_READ_SECONDS = 15
+STORE_READ_SECONDS = 10
 STORE_TRIES = 2
 
 

@@ -10,7 +10,7 @@ import httpx
 import pyarrow as pa
 from pyhoglake import Catalog, HoglakeError, IncarnationChangedError, NotFoundError, Table, ValidationError
 
-from millpond.deadline import Deadline
+from millpond.deadline import Deadline, SideCalls
 from millpond.errors import Fatal, Fenced, Retryable
 from millpond.hoglake.bootstrap import connect, probe_store, resolve_catalog
 from millpond.hoglake.conform import conform, stamp
@@ -53,6 +53,7 @@ class HoglakeSink:
         settings: HoglakeSettings,
         sort_by: tuple[str, ...],
         metrics: Metrics,
+        side_calls: SideCalls,
         *,
         ordinal: int,
         version: str,
@@ -60,6 +61,7 @@ class HoglakeSink:
         self._settings = settings
         self._layout = Layout(settings.partition_by, sort_by)
         self._metrics = metrics
+        self._side_calls = side_calls
         self._version = version
         self._author = f"millpond/{settings.table}/{ordinal}"
         self._client = connect(settings)
@@ -77,7 +79,14 @@ class HoglakeSink:
         """
         self._client.bind(deadline)
         self._catalog = resolve_catalog(self._client, self._settings)
-        probe_store(self._client, self._catalog, self._settings, self._metrics)
+        probe_store(
+            self._client,
+            self._catalog,
+            self._settings,
+            metrics=self._metrics,
+            side_calls=self._side_calls,
+            deadline=deadline,
+        )
         self._shapes = ShapeCache(self._catalog, self._metrics)
         self._translating(self._existing_shape, "reading the table")
 

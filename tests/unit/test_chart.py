@@ -1,7 +1,5 @@
 """The Helm chart, linted and rendered by Helm's own code."""
 
-# ruff: noqa: SIM300 - the expected value comes first
-
 import copy
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a checkout promises before any code of it runs: version, lock, Makefile, image."""
 
-# ruff: noqa: SIM300 - the expected value comes first
-
 import http.server
 import importlib.metadata
 import importlib.util
