@@ -1,0 +1,23 @@
+"""What all unit tests share: hypothesis without a clock, and logging as it was before each test."""
+
+from collections.abc import Iterator
+
+import hypothesis
+import pytest
+import structlog
+
+# A busy machine must not fail an example for its time; no examples are kept between runs.
+hypothesis.settings.register_profile(
+    "unit",
+    deadline=None,
+    max_examples=60,
+    database=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("unit")
+
+
+@pytest.fixture(autouse=True)
+def _untouched_logging() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
