@@ -60,6 +60,7 @@ def create_app(settings: CatalogSettings) -> Starlette:
         exception_handlers={404: _empty(404), 405: _empty(405)},
         lifespan=lifespan,
     )
+    app.router.redirect_slashes = False  # an unrouted path is a 404, and clients follow no redirect
     app.state.storage = storage
     return app
 
