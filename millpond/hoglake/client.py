@@ -11,7 +11,7 @@ import boto3
 import httpx
 from botocore.config import Config as BotoConfig
 from pyarrow import fs
-from pyhoglake import HoglakeClient, HoglakeError, S3Config
+from pyhoglake import HoglakeClient, HoglakeError, MalformedResponseError, S3Config
 
 from millpond.deadline import Deadline
 
@@ -103,7 +103,10 @@ class CatalogClient(HoglakeClient):
             return None
         if response.is_error:
             self._raise(response, conflict=HoglakeError)
-        return int(response.json()["snapshot_id"])
+        try:
+            return int(response.json()["snapshot_id"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise MalformedResponseError(f"receipt {key}: not an answer of a hoglake server") from error
 
     def _cut(self, request: httpx.Request) -> None:
         if self._deadline is None:

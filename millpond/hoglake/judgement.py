@@ -31,7 +31,10 @@ class Judgement:
     drop_shape: bool = True
 
 
-_RESEND_STATUSES = frozenset({408, 429, 500, 502, 503, 504})
+_RESEND_CLIENT_ERRORS = frozenset({408, 429})
+_SERVER_ERRORS = 500  # and above: ours or a proxy's, the commit may have gone through
+
+_UNREADABLE = (httpx.HTTPError, MalformedResponseError, json.JSONDecodeError)
 
 _BY_CODE: dict[str, Judgement] = {
     "ddl_since_read_snapshot": Judgement(Action.REBUILD, "ddl_since_read_snapshot"),
@@ -54,7 +57,7 @@ def judge_commit(error: Exception) -> Judgement | None:
     A timeout, a reset or an unreadable answer leaves the outcome unknown: only the same payload under the
     same key may follow, and the server says whether it was published.
     """
-    if isinstance(error, (httpx.HTTPError, MalformedResponseError, json.JSONDecodeError)):
+    if isinstance(error, _UNREADABLE):
         return Judgement(Action.RESEND, drop_shape=False)
     if not isinstance(error, HoglakeError):
         return None
@@ -63,13 +66,16 @@ def judge_commit(error: Exception) -> Judgement | None:
     judgement = _BY_CODE.get(error.message) or _BY_STATUS.get(error.status_code or 0)
     if judgement is not None:
         return judgement
-    return Judgement(Action.RESEND if error.status_code in _RESEND_STATUSES else Action.STOP)
+    return Judgement(Action.RESEND if _may_pass(error) else Action.STOP)
 
 
 def is_transient(error: Exception) -> bool:
     """Whether a read or an alter that failed so may succeed later."""
-    if isinstance(error, (httpx.HTTPError, MalformedResponseError)):
+    if isinstance(error, _UNREADABLE):
         return True
-    return isinstance(error, HoglakeError) and (
-        error.status_code in _RESEND_STATUSES or error.retryable or error.re_prepare
-    )
+    return isinstance(error, HoglakeError) and (_may_pass(error) or error.retryable or error.re_prepare)
+
+
+def _may_pass(error: HoglakeError) -> bool:
+    status = error.status_code or 0
+    return status >= _SERVER_ERRORS or status in _RESEND_CLIENT_ERRORS

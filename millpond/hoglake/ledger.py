@@ -67,7 +67,10 @@ def read_ledger(message: str | None) -> Ledger | None:
         word, _, rest = line.partition(" ")
         topic, _, text = rest.partition(" ")
         if word == "offsets" and topic:
-            topics[topic] = _read_ranges(text)
+            try:
+                topics[topic] = _read_ranges(text)
+            except ValueError:
+                return None  # a range that ends before it begins: not written by us
     return Ledger({name: unquote(value) for name, value in pairs.items()}, topics)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -278,7 +279,7 @@ class HoglakeSink:
         except IncarnationChangedError as error:
             self._cache.drop_table()
             raise Retryable(f"{what}: {_tell(error)}") from error
-        except (HoglakeError, httpx.HTTPError) as error:
+        except (HoglakeError, httpx.HTTPError, json.JSONDecodeError) as error:
             self._cache.drop()
             if is_transient(error):
                 wait = self._client.take_retry_after()

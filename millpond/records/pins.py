@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -24,9 +24,16 @@ PIN_ARROW_TYPES: dict[str, pa.DataType] = {
 _INSTANT = (
     r"^\s*(?P<date>\d{4}-\d{2}-\d{2})"
     r"(?:[T ](?P<hour>\d{2}:\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d+))?)?)?"
-    r"\s*(?P<zone>Z|z|[+-]\d{2}(?::?\d{2})?)?\s*$"
+    r"\s*(?P<zone>Z|z|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?)?\s*$"
 )
 _MICROSECOND_DIGITS = 6
+
+# `8-4-4-4-12` or 32 digits, in braces or after `urn:uuid:`. uuid.UUID() takes far more than that.
+_UUID = re.compile(
+    r"(?P<open>\{)?(?:urn:uuid:)?"
+    r"(?P<digits>[0-9a-fA-F]{8}(?P<dash>-?)(?:[0-9a-fA-F]{4}(?P=dash)){3}[0-9a-fA-F]{12})"
+    r"(?(open)\})"
+)
 
 
 def apply_pin(column: pa.Array, pin: str) -> tuple[pa.Array, int]:
@@ -129,10 +136,8 @@ def _to_uuid(column: pa.Array) -> pa.Array:
 
 
 def _uuid_bytes(text: str) -> bytes | None:
-    try:
-        return uuid.UUID(text.strip()).bytes
-    except ValueError:
-        return None
+    match = _UUID.fullmatch(text.strip())
+    return None if match is None else bytes.fromhex(match["digits"].replace("-", ""))
 
 
 _CONVERTERS: dict[str, Callable[[pa.Array], pa.Array]] = {
