@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint fmt bench lock clean
+.PHONY: help install demo test lint fmt bench docs lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -37,6 +37,9 @@ bench: $(INSTALLED) ## Run every measurement in bench/
 	@set -- bench/*.py; \
 	if [ ! -e "$$1" ]; then echo "bench: there is no bench/*.py to run" >&2; exit 1; fi; \
 	for script; do echo "== $$script"; $(BIN)/python "$$script" $(ARGS) || exit; done
+
+docs: $(INSTALLED) ## Write docs/configuration.md from the declarations
+	$(BIN)/python -m millpond.config_reference > docs/configuration.md
 
 lock: ## Resolve again and rewrite requirements.lock (needs uv)
 	@$(PYTHON) .ci/lock.py $(ARGS)

@@ -78,4 +78,6 @@ def is_transient(error: Exception) -> bool:
 
 def _may_pass(error: HoglakeError) -> bool:
     status = error.status_code or 0
+    if status == httpx.codes.NOT_IMPLEMENTED:
+        return False
     return status >= _SERVER_ERRORS or status in _RESEND_CLIENT_ERRORS
