@@ -1,5 +1,6 @@
 """What all unit tests share: hypothesis without a clock, and logging as it was before each test."""
 
+import logging
 from collections.abc import Iterator
 
 import hypothesis
@@ -19,5 +20,9 @@ hypothesis.settings.load_profile("unit")
 
 @pytest.fixture(autouse=True)
 def _untouched_logging() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
     yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
     structlog.reset_defaults()
