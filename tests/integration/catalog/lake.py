@@ -1,4 +1,4 @@
-"""One catalog over raw HTTP: what a sink sends, spelled out, with made-up files (the server never opens one)."""
+"""One catalog over raw HTTP: what a sink sends, spelled out, with made-up files nobody opens."""
 
 import contextlib
 import sqlite3

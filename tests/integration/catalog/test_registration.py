@@ -34,7 +34,7 @@ def _refusal(lake: Lake, **changes: Any) -> tuple[int, str]:
 
 @pytest.fixture
 def typed(lake: Lake) -> Lake:
-    """`shop.orders` with one column of each interesting type, field ids 1.., then a list (12) of strings (13)."""
+    """`shop.orders` with a column of each interesting type (1..), then a list (12) of strings (13)."""
     columns: list[dict[str, Any]] = [{"name": f"c_{kind}", "type": kind} for kind in TYPES]
     columns[TYPES.index("decimal")]["type_params"] = {"precision": 20, "scale": 2}
     columns.append({"name": "tags", "type": "list", "children": [{"name": "element", "type": "string"}]})

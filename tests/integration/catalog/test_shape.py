@@ -10,10 +10,11 @@ INVALID = (422, "validation")
 TABLES = "/namespaces/shop/tables"
 ALTER = f"{TABLES}/orders/alter"
 
-SCALARS = (
-    "boolean int8 int16 int long uint8 uint16 uint32 uint64 float double date time timestamp_s timestamp_ms timestamp"
-    " timestamp_ns timestamptz string json uuid binary variant"
-).split()
+SCALARS = [
+    *("boolean", "int8", "int16", "int", "long", "uint8", "uint16", "uint32", "uint64", "float", "double"),
+    *("date", "time", "timestamp_s", "timestamp_ms", "timestamp", "timestamp_ns", "timestamptz"),
+    *("string", "json", "uuid", "binary", "variant"),
+]
 PROMOTIONS = {
     "int8": {"int16", "int", "long"},
     "int16": {"int", "long"},
@@ -64,7 +65,7 @@ def _ids(columns: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
 
 
 def test_every_scalar_type_is_known_in_any_case(lake: Lake) -> None:
-    columns = [{"name": f"c_{kind}", "type": kind.upper()} for kind in SCALARS]
+    columns: list[dict[str, Any]] = [{"name": f"c_{kind}", "type": kind.upper()} for kind in SCALARS]
     columns.append({"name": "c_decimal", "type": "decimal", "type_params": {"precision": 38, "scale": 9}})
     table = lake.create_table("orders", columns)
     assert [*SCALARS, "decimal"] == [column["type"] for column in table["columns"]]

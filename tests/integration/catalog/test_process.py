@@ -1,0 +1,158 @@
+"""The process: where it listens, what it logs, how it stops, what it survives."""
+
+import contextlib
+import http.client as http_client
+import json
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+import millpond
+from tests.integration.catalog.lake import Lake
+from tests.integration.catalog.server import CatalogServer, wait_until
+
+StartServer = Callable[..., CatalogServer]
+
+
+def _run(tmp_path: Path, *arguments: str) -> tuple[int, str]:
+    command = [
+        sys.executable,
+        "-m",
+        "millpond.devstack.catalog",
+        "--database",
+        str(tmp_path / "c.db"),
+        *arguments,
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "::", "example.invalid"])
+def test_an_address_others_can_reach_is_refused(tmp_path: Path, host: str) -> None:
+    status, stderr = _run(tmp_path, "--port", "0", "--host", host)
+    assert (2, True) == (status, "127.0.0.1" in stderr and "Traceback" not in stderr)
+    assert not (tmp_path / "c.db").exists()
+
+
+def test_a_taken_port_is_one_line_and_status_2(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        status, stderr = _run(tmp_path, "--port", str(taken.getsockname()[1]))
+    assert (2, 1) == (status, len(stderr.splitlines()))
+
+
+def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "c.db") as db:
+        db.execute("CREATE TABLE mine (x)")
+    db.close()
+    status, stderr = _run(tmp_path, "--port", "0")
+    assert (2, True) == (status, "schema version" in stderr)
+
+
+def test_it_says_what_it_is(server: CatalogServer, http: httpx.Client) -> None:
+    info = http.get(f"{server.url}/v1/info").json()
+    assert (millpond.__version__, "millpond development catalog, not hoglake") == (
+        info["version"],
+        info["name"],
+    )
+    assert {"hydrator": False, "compaction": False, "object_store": False} == info["background"]
+    assert [200, 200] == [http.get(f"{server.url}/{probe}").status_code for probe in ("livez", "healthz")]
+
+
+def test_sigterm_ends_it_with_status_0_in_two_seconds(start_server: StartServer, http: httpx.Client) -> None:
+    server = start_server()
+    Lake(server, http)
+    started = time.monotonic()
+    assert server.stop() == 0
+    assert time.monotonic() - started < 2
+
+
+def test_sigterm_does_not_wait_for_a_commit_that_waits_for_the_lock(
+    start_server: StartServer, http: httpx.Client
+) -> None:
+    server = start_server()
+    lake = Lake(server, http)
+    lake.create_table()
+    holder = sqlite3.connect(server.database, isolation_level=None, timeout=10)
+    holder.execute("BEGIN IMMEDIATE")
+    waiting = http_client.HTTPConnection(server.url.removeprefix("http://"), timeout=10)
+    body = json.dumps({"appends": [lake.group()]})
+    path = f"/v1/catalogs/{lake.name}/commit"
+    waiting.request("POST", path, body, {"Content-Type": "application/json"})  # sent, not yet answered
+    # The server reads its connections in order: once it answers this one, it has the commit.
+    assert http.get(f"{server.url}/livez").is_success
+    started = time.monotonic()
+    assert server.stop() == 0
+    assert time.monotonic() - started < 2
+    with contextlib.closing(waiting):
+        assert waiting.getresponse().status == 503
+    holder.execute("ROLLBACK")
+    holder.close()
+    assert (path, 503) == (server.logged()[-1]["path"], server.logged()[-1]["status"])
+
+
+def test_the_request_log_has_a_line_for_every_answer(start_server: StartServer, http: httpx.Client) -> None:
+    server = start_server()
+    answer = http.get(f"{server.url}/v1/catalogs/a%2Fb?x=1", headers={"X-Request-Id": "mine"})
+    line = server.logged()[-1]
+    expected = ("GET", "/v1/catalogs/a%2Fb", "x=1", answer.status_code, "mine", 0)
+    assert expected == tuple(
+        line[name] for name in ("method", "path", "query", "status", "request_id", "request_bytes")
+    )
+    assert line["time"].endswith("Z")
+    assert 0 <= line["seconds"] < 5
+    posted = http.post(f"{server.url}/v1/catalogs", json={"name": "x"})
+    assert len(posted.request.content) == server.logged()[-1]["request_bytes"]
+
+
+def test_kill_9_in_a_storm_of_commits_loses_and_tears_nothing(
+    start_server: StartServer, http: httpx.Client
+) -> None:
+    server = start_server()
+    lake = Lake(server, http)
+    lake.create_table()
+    lake.create_table("bills")
+    acknowledged: list[dict[str, int]] = []
+
+    def storm(_: int) -> None:
+        while True:
+            request = lake.prepared(lake.group(lake.file(), lake.file()), lake.group(table="bills"))
+            try:
+                acknowledged.append(lake.publish(request))
+            except httpx.TransportError:
+                return
+
+    with ThreadPoolExecutor(4) as pool:
+        ends = [pool.submit(storm, n) for n in range(4)]
+        wait_until(lambda: len(acknowledged) >= 40, deadline_seconds=20, what="40 commits")
+        server.stop(signal.SIGKILL)
+        for end in ends:
+            end.result(timeout=20)
+    server.start()
+    lake.url = f"{server.url}/v1/catalogs/{lake.name}"
+    begun = {table: [file["begin_snapshot"] for file in lake.files(table)] for table in ("orders", "bills")}
+    published = sorted(set(begun["bills"]))
+    assert {result["snapshot_id"] for result in acknowledged} <= set(published)
+    assert sorted([*published, *published]) == begun["orders"]
+    assert published == begun["bills"] == list(range(published[0], lake.head + 1))
+    rows = [(file["row_id_start"], file["record_count"]) for file in lake.files()]
+    assert [(10 * n, 10) for n in range(len(rows))] == rows
+
+
+def test_a_commit_of_a_thousand_files_takes_seconds(orders: Lake) -> None:
+    stats = [
+        {"field_id": n, "value_count": 1, "null_count": 0, "lower_bound": "", "upper_bound": ""} for n in (2,)
+    ]
+    files = [orders.file(record_count=1, column_stats=stats) for _ in range(1000)]
+    started = time.monotonic()
+    orders.append(*files)
+    assert time.monotonic() - started < 10
+    assert list(range(1000)) == [file["row_id_start"] for file in orders.files()]
