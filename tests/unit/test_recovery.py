@@ -1,0 +1,241 @@
+"""Start-up: go on after what was really published, never before it and never beyond it."""
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from millpond.errors import Fatal, Retryable
+from millpond.metrics import Metrics
+from millpond.offsets import ranges_between
+from millpond.positions import CommitMetadata
+from millpond.recovery import Recovered, recover
+from millpond.sink import Source
+from tests.unit.fakes import (
+    LAYOUT,
+    SOURCE,
+    FakeClock,
+    FakeLog,
+    FakeSink,
+    SteppedDeadline,
+    metrics,
+    positions,
+    value,
+)
+
+OURS = CommitMetadata(100, str(LAYOUT), "id-1")
+
+
+class Start:
+    """A process that starts: its group, its destination and its series."""
+
+    def __init__(self, offsets: Mapping[int, int | None], metadata: CommitMetadata | None = OURS) -> None:
+        self.log = FakeLog(offsets, metadata=metadata, ends=(5, 1000))
+        self.sink = FakeSink()
+        self.metrics: Metrics = metrics()
+
+    def published(self, start: Mapping[int, int], end: Mapping[int, int], source: Source = SOURCE) -> None:
+        """Let an earlier life have published from one vector to the other."""
+        ranges = ranges_between(positions(start), positions(end))
+        self.sink.publish(source, positions(start), ranges)
+
+    def recover(self, source: Source = SOURCE, policy: str = "earliest") -> Recovered:
+        return recover(
+            self.log,
+            self.sink,
+            source,
+            layout=LAYOUT,
+            policy=policy,
+            metrics=self.metrics,
+            deadline=SteppedDeadline(25, FakeClock()),
+        )
+
+    def followed(self) -> float | None:
+        return value(self.metrics, "millpond_recovered_flushes_total")
+
+
+def test_nothing_to_recover_leaves_the_positions_and_commits_them_again() -> None:
+    start = Start({0: 10, 2: 20})
+    assert Recovered(positions({0: 10, 2: 20}), 100, SOURCE) == start.recover()
+    assert [{0: 10, 2: 20}] == start.log.commits
+    assert 0 == start.followed()
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("earliest", 5), ("latest", 1000)])
+def test_a_fresh_group_begins_where_the_policy_says_and_commits_the_whole_vector(
+    policy: str, expected: int
+) -> None:
+    """A24, A25: the start of every partition is explicit, and stable from then on."""
+    start = Start({0: None, 2: None})
+    assert Recovered(positions({0: expected, 2: expected}), 0, SOURCE) == start.recover(policy=policy)
+    assert [{0: expected, 2: expected}] == start.log.commits
+    assert {CommitMetadata(0, "2/0/4", "id-1")} == {entry.metadata for entry in start.log.stored.values()}
+
+
+def test_a_flush_published_but_not_committed_is_followed_to_its_end() -> None:
+    """B01, B02: whatever boundary the flush had."""
+    start = Start({0: 10, 2: 20})
+    start.published({0: 10, 2: 20}, {0: 17, 2: 20})
+    assert Recovered(positions({0: 17, 2: 20}), 101, SOURCE) == start.recover()
+    assert [{0: 17, 2: 20}] == start.log.commits
+    assert {CommitMetadata(101, "2/0/4", "id-1")} == {entry.metadata for entry in start.log.stored.values()}
+    assert 1 == start.followed()
+
+
+def test_a_chain_of_published_flushes_is_followed_to_its_last() -> None:
+    start = Start({0: 10, 2: 20})
+    vectors = [{0: 10, 2: 20}, {0: 17, 2: 20}, {0: 17, 2: 33}, {0: 40, 2: 41}]
+    for before, after in itertools.pairwise(vectors):
+        start.published(before, after)
+    assert Recovered(positions({0: 40, 2: 41}), 103, SOURCE) == start.recover()
+    assert 3 == start.followed()
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)).filter(any), max_size=6))
+def test_recovery_ends_where_nothing_more_was_published(steps: list[tuple[int, int]]) -> None:
+    start = Start({0: 10, 2: 20})
+    at = {0: 10, 2: 20}
+    for first, second in steps:
+        after = {0: at[0] + first, 2: at[2] + second}
+        start.published(at, after)
+        at = after
+    recovered = start.recover()
+    assert at == recovered.positions == start.log.offsets
+    assert 100 + len(steps) == recovered.snapshot
+
+
+def test_recovering_twice_changes_nothing() -> None:
+    start = Start({0: 10, 2: 20})
+    start.published({0: 10, 2: 20}, {0: 17, 2: 20})
+    assert start.recover() == start.recover()
+
+
+@pytest.mark.parametrize("known", [101, 150])
+def test_a_group_that_was_rewound_is_refused_and_told_how_to_replay(known: int) -> None:
+    """J03: what the ledger covers is not published again without being asked to."""
+    start = Start({0: 10, 2: 20}, CommitMetadata(known, str(LAYOUT), "id-1"))
+    start.published({0: 10, 2: 20}, {0: 17, 2: 20})
+    with pytest.raises(Fatal, match="snapshot 101: the group was rewound") as refusal:
+        start.recover()
+    assert "MILLPOND_REPLAY_EPOCH" in str(refusal.value)
+    assert [] == start.log.commits
+
+
+def test_a_rewind_is_found_behind_a_flush_that_was_rightly_followed() -> None:
+    start = Start({0: 10, 2: 20})
+    start.published({0: 17, 2: 20}, {0: 18, 2: 20})
+    start.published({0: 10, 2: 20}, {0: 17, 2: 20})
+    with pytest.raises(Fatal, match="rewound"):
+        start.recover()
+
+
+def test_offsets_set_by_hand_over_published_records_are_refused() -> None:
+    start = Start({0: 10, 2: 20}, metadata=None)
+    start.published({0: 10, 2: 20}, {0: 17, 2: 20})
+    with pytest.raises(Fatal, match="rewound"):
+        start.recover()
+
+
+def test_a_lost_group_does_not_publish_the_topic_again() -> None:
+    """D01: offsets expired, but the receipt of the first flush is there."""
+    start = Start({0: None, 2: None})
+    start.published({0: 5, 2: 5}, {0: 17, 2: 20})
+    with pytest.raises(Fatal):
+        start.recover()
+
+
+def test_a_new_epoch_lets_a_rewound_group_publish_again() -> None:
+    start = Start({0: 10, 2: 20}, CommitMetadata(150, str(LAYOUT), "id-1"))
+    start.published({0: 10, 2: 20}, {0: 17, 2: 20})
+    again = replace(SOURCE, replay_epoch="2026-01")
+    assert positions({0: 10, 2: 20}) == start.recover(again).positions
+
+
+def test_a_ledger_that_leaves_a_gap_is_refused() -> None:
+    start = Start({0: 10, 2: 20})
+    ranges = ranges_between(positions({0: 12, 2: 20}), positions({0: 17, 2: 20}))
+    start.sink.publish(SOURCE, positions({0: 10, 2: 20}), ranges)
+    with pytest.raises(Fatal, match=r"snapshot 101: partition 0: .* offset 12 but the position is 10"):
+        start.recover()
+    assert [] == start.log.commits
+
+
+@pytest.mark.parametrize("covered", [{0: 3, 2: 4}, {1: 0, 3: 0}, {}])
+def test_a_receipt_that_covers_none_of_our_positions_is_refused(covered: dict[int, int]) -> None:
+    start = Start({0: 10, 2: 20})
+    ranges = ranges_between(positions(covered), positions({p: o + 2 for p, o in covered.items()}))
+    start.sink.publish(SOURCE, positions({0: 10, 2: 20}), ranges)
+    with pytest.raises(Fatal, match="covers none"):
+        start.recover()
+
+
+@pytest.mark.parametrize(
+    ("stored", "live", "expected"),
+    [
+        ("id-1", "", "id-1"),
+        ("id-1", "id-1", "id-1"),
+        ("", "id-1", ""),
+        (None, "id-1", "id-1"),
+        (None, "", ""),
+    ],
+)
+def test_the_topic_id_that_was_stored_once_is_the_one_that_counts(
+    stored: str | None, live: str, expected: str
+) -> None:
+    """Design 3: the identity must not hang on a look-up that fails today and works tomorrow."""
+    metadata = None if stored is None else CommitMetadata(100, str(LAYOUT), stored)
+    start = Start({0: 10, 2: 20}, metadata)
+    recovered = start.recover(replace(SOURCE, topic_id=live))
+    assert expected == recovered.source.topic_id
+    assert {expected} == {entry.metadata.topic_id for entry in start.log.stored.values() if entry.metadata}
+
+
+@pytest.mark.parametrize(("policy", "expected"), [("earliest", 5), ("latest", 1000)])
+def test_a_topic_made_again_is_read_by_the_policy_under_its_new_id(policy: str, expected: int) -> None:
+    """D03: its offsets mean nothing, its receipts neither."""
+    start = Start({0: 10, 2: 20})
+    start.published({0: 10, 2: 20}, {0: 17, 2: 20})
+    recovered = start.recover(replace(SOURCE, topic_id="id-2"), policy)
+    assert (positions({0: expected, 2: expected}), "id-2") == (recovered.positions, recovered.source.topic_id)
+    assert 2 == value(start.metrics, "millpond_offset_reset_total", reason="topic_recreated")
+
+
+@pytest.mark.parametrize(
+    ("offset", "reason", "lost"),
+    [(2, "below_log_start", 3), (1001, "beyond_log_end", 0), (None, "no_committed_offset", 0)],
+)
+def test_each_decision_of_the_policy_is_told_with_from_to_and_loss(
+    offset: int | None, reason: str, lost: int
+) -> None:
+    """A16, A17, A19: one warning and one count for each partition."""
+    start = Start({0: offset, 2: 20})
+    with capture_logs() as events:
+        start.recover()
+    (event,) = [entry for entry in events if entry["log_level"] == "warning"]
+    assert (0, reason, offset, 5, lost) == tuple(
+        event[name] for name in ("partition", "reason", "from_offset", "to_offset", "lost")
+    )
+    assert 1 == value(start.metrics, "millpond_offset_reset_total", reason=reason)
+
+
+def test_a_followed_flush_is_told_with_its_snapshot_and_records() -> None:
+    start = Start({0: 10, 2: 20})
+    start.published({0: 10, 2: 20}, {0: 17, 2: 21})
+    with capture_logs() as events:
+        start.recover()
+    (event,) = [entry for entry in events if entry["log_level"] == "warning"]
+    assert (101, 8) == (event["snapshot"], event["records"])
+
+
+@pytest.mark.parametrize("half", ["read_failures", "failures"])
+def test_a_group_that_does_not_answer_may_answer_later(half: str) -> None:
+    start = Start({0: 10, 2: 20})
+    getattr(start.log, half).append(Retryable("the coordinator is moving"))
+    with pytest.raises(Retryable):
+        start.recover()
+    assert [] == start.log.commits
+    assert positions({0: 10, 2: 20}) == start.recover().positions
