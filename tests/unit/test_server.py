@@ -3,6 +3,8 @@
 import json
 import socket
 from collections.abc import Iterator
+from functools import partialmethod
+from http.server import ThreadingHTTPServer
 from typing import Any
 
 import httpx
@@ -13,6 +15,14 @@ from millpond.errors import ConfigError
 from millpond.metrics import Metrics
 from millpond.server import LIVENESS_SECONDS, Health, OperatorServer
 from tests.unit.fakes import FakeClock, metrics
+
+
+@pytest.fixture(autouse=True)
+def _stopped_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server looks twice a second whether it should stop; all these tests would wait for that."""
+    monkeypatch.setattr(
+        ThreadingHTTPServer, "serve_forever", partialmethod(ThreadingHTTPServer.serve_forever, 0.005)
+    )
 
 
 @pytest.fixture
