@@ -45,7 +45,6 @@ _SIGNATURES: dict[str, tuple[object, list[object]]] = {
     "rd_kafka_mock_broker_set_up": (_int, [_pointer, _int32]),
     "rd_kafka_mock_broker_set_rtt": (_int, [_pointer, _int32, _int]),
     "rd_kafka_mock_start_request_tracking": (None, [_pointer]),
-    "rd_kafka_mock_clear_requests": (None, [_pointer]),
     "rd_kafka_mock_get_requests": (ctypes.POINTER(_pointer), [_pointer, ctypes.POINTER(_size)]),
     "rd_kafka_mock_request_api_key": (_int16, [_pointer]),
     "rd_kafka_mock_request_timestamp": (_int64, [_pointer]),
@@ -152,7 +151,6 @@ class MockLibrary:
     def track_requests(self) -> None:
         """Keep a list of all requests from here on, starting empty."""
         self._library.rd_kafka_mock_start_request_tracking(self._cluster)
-        self._library.rd_kafka_mock_clear_requests(self._cluster)
 
     def requests(self) -> list[BrokerRequest]:
         """The requests since `track_requests`, oldest first."""

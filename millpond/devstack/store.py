@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import abstractmethod
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -55,6 +56,9 @@ class ObjectStore(ChildProcess):
         super().__init__(name, folder=folder, logs=logs)
         self.bucket = bucket
         self._port: int | None = None
+        # One session, because each new one reads the S3 model from disk again (60 ms).
+        self._session = boto3.Session()
+        self._session_turn = threading.Lock()
 
     @property
     @abstractmethod
@@ -109,15 +113,16 @@ class ObjectStore(ChildProcess):
             retries={"total_max_attempts": 1},
             proxies={},
         )
-        # A session of its own: the default one is not safe to use from the threads that start parts.
-        return boto3.Session().client(
-            service,
-            endpoint_url=self.endpoint,
-            region_name=self.region,
-            aws_access_key_id=pair.access_key,
-            aws_secret_access_key=pair.secret_key,
-            config=once,
-        )
+        # Making clients is what sessions do not allow from two threads at once (using them they do).
+        with self._session_turn:
+            return self._session.client(
+                service,
+                endpoint_url=self.endpoint,
+                region_name=self.region,
+                aws_access_key_id=pair.access_key,
+                aws_secret_access_key=pair.secret_key,
+                config=once,
+            )
 
     def probe(self, deadline: Deadline) -> None:
         """Ready when an object can be written, read back and deleted, and the log told of it."""

@@ -242,6 +242,9 @@ def test_tracked_requests_tell_what_a_client_sent(
     consumer = consume(broker)
     commit(consumer, 1)
     broker.track_requests()
+    commit(consumer, 2)
+    # Tracking again forgets the commit.
+    broker.track_requests()
 
     committed(consumer)
     committed(consumer)

@@ -20,6 +20,7 @@ from confluent_kafka import Consumer
 
 from millpond.devstack import Stack, StackOptions, StoreKind
 from millpond.devstack.errors import PartFailedError
+from millpond.devstack.stack_command import export_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -162,6 +163,15 @@ from millpond.devstack import StackOptions, StoreKind
 from millpond.devstack.stack_command import run_stack
 sys.exit(run_stack(StackOptions(store=StoreKind.MOTO), env_file=Path(sys.argv[1])))
 """
+
+
+def test_export_lines_mean_to_a_shell_what_they_say() -> None:
+    value = 'it\'s a $HOME `id`; "x" \\'
+    lines = export_lines({"MILLPOND_TEST": value})
+
+    shown = subprocess.check_output(["/bin/sh", "-c", f"{lines}printenv MILLPOND_TEST"], text=True)
+
+    assert f"{value}\n" == shown
 
 
 @pytest.fixture
