@@ -153,6 +153,16 @@ def test_a_renamed_and_then_dropped_table_is_dropped_under_its_last_name_only(or
     assert (422, "validation") == orders.refused("POST", "/commit", {"appends": [orders.group()]})
 
 
+def test_the_last_end_of_a_name_decides_what_it_is_called(orders: Lake) -> None:
+    orders.ok("DELETE", ORDERS)
+    orders.create_table()
+    orders.alter(COUNTING_OPS["rename_table"])
+    assert (422, "validation") == orders.refused("POST", "/commit", {"appends": [orders.group()]})
+    orders.create_table()
+    orders.ok("DELETE", ORDERS)
+    assert (409, "table_dropped") == orders.refused("POST", "/commit", {"appends": [orders.group()]})
+
+
 @pytest.mark.parametrize("place", [{"table": "nowhere"}, {"namespace": "nowhere"}])
 def test_an_unknown_table_in_a_commit_is_no_404(orders: Lake, place: dict[str, str]) -> None:
     request = {"appends": [{**orders.group(), **place}]}
@@ -211,6 +221,15 @@ def test_one_bad_table_refuses_the_whole_commit(orders: Lake) -> None:
     request = orders.prepared(orders.group(), orders.group(table="bills"))
     assert (422, "validation") == orders.refused("POST", "/commit/prepared", request)
     assert (before, [], []) == (orders.head, orders.files(), orders.files("bills"))
+
+
+def test_a_refusal_after_the_first_write_undoes_it(orders: Lake) -> None:
+    vector = {"data_file_id": 99, "path": orders.path("v"), "delete_count": 1, "file_size_bytes": 9}
+    deletes = [{"namespace": "shop", "table": "orders", "files": [vector]}]
+    request = {"read_snapshot": orders.head, "appends": [orders.group()], "deletes": deletes}
+    assert (422, "validation") == orders.refused("POST", "/commit", request)
+    orders.append()
+    assert [(0, 1)] == [(f["row_id_start"], f["data_file_id"]) for f in orders.files()]
 
 
 def test_groups_of_one_table_are_merged_in_order(orders: Lake) -> None:

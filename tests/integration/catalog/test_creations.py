@@ -1,5 +1,7 @@
 """Atomic table creation: prepared under an operation id, published once (contract 13)."""
 
+import contextlib
+import sqlite3
 import uuid
 from typing import Any
 
@@ -65,6 +67,13 @@ def test_the_loser_of_a_race_is_told_so_for_good(lake: Lake, operation: str) -> 
     assert ("rejected", "target_exists") == (rejected["state"], rejected["reason"])
     lake.ok("DELETE", "/namespaces/shop/tables/orders")
     assert rejected == _commit(lake, operation)
+
+
+def test_an_operation_lives_for_a_day(lake: Lake, operation: str) -> None:
+    _prepare(lake, operation)
+    with contextlib.closing(sqlite3.connect(lake.server.database, timeout=10)) as db, db:
+        db.execute("UPDATE table_creation SET expires_us = expires_us - 86400 * 1000000")
+    assert ("rejected", "expired") == tuple(_commit(lake, operation)[name] for name in ("state", "reason"))
 
 
 def test_another_namespace_of_the_name_is_another_target(lake: Lake, operation: str) -> None:

@@ -2,11 +2,14 @@
 
 import base64
 import struct
+import uuid
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.integration.catalog.lake import Lake
+from tests.integration.catalog.server import CatalogServer
 
 INVALID = (422, "validation")
 TYPES = [
@@ -72,6 +75,21 @@ def test_a_path_outside_the_data_path_or_of_two_spellings_is_refused(orders: Lak
 
 def test_a_prefix_that_only_looks_like_the_data_path_is_refused(orders: Lake) -> None:
     assert _refusal(orders, path=orders.data_path.rstrip("/") + "-more/a.parquet") == INVALID
+
+
+@pytest.mark.parametrize(
+    ("rest", "expected"), [("/a.parquet", "nowhere"), ("-more/a.parquet", "is not under")]
+)
+def test_a_data_path_without_a_slash_gets_one_for_its_objects(
+    server: CatalogServer, http: httpx.Client, rest: str, expected: str
+) -> None:
+    name = f"bare-{uuid.uuid4().hex[:12]}"
+    url = f"{server.url}/v1/catalogs"
+    http.post(url, json={"name": name, "data_path": f"s3://demo/{name}"}).raise_for_status()
+    file = {"path": f"s3://demo/{name}{rest}", "record_count": 1, "file_size_bytes": 9}
+    # The path is judged before the table, so a good path is refused for its table.
+    group = {"namespace": "nowhere", "table": "orders", "files": [file]}
+    assert expected in http.post(f"{url}/{name}/commit", json={"appends": [group]}).json()["detail"]
 
 
 def test_one_path_may_be_registered_again_and_again(orders: Lake) -> None:
