@@ -1,5 +1,6 @@
 """Small models of what the core talks to: a clock, a destination that publishes once, a group's offsets."""
 
+import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from millpond.sink import Flush, Published, Receipt, Source
 
 SOURCE = Source("cluster-1", "flights", "id-1", "the group")
 LAYOUT = Layout(replicas=2, ordinal=0, partitions=4)
+GIVE_UP_SECONDS = 10.0
 INSERTED_AT = datetime(2013, 1, 31, 12, 30, tzinfo=UTC)
 TABLE_UUID = "0d9f1d4e-3c3f-4a63-9f0e-5b7a8f1f2c11"
 
@@ -97,6 +99,20 @@ class FakeSink:
 
     def close(self) -> None:
         self.events.append("closed")
+
+
+class BlockedSink(FakeSink):
+    """A destination that does not answer before it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered = threading.Event()
+        self.let_go = threading.Event()
+
+    def write(self, source: Source, flush: Flush, deadline: Deadline) -> Receipt:
+        self.entered.set()
+        self.let_go.wait(GIVE_UP_SECONDS)
+        return super().write(source, flush, deadline)
 
 
 class FakeLog:

@@ -7,9 +7,7 @@ import pytest
 
 from millpond.deadline import Deadline, SideCalls, Watchdog
 from millpond.errors import DeadlineExceeded, Exhausted
-from tests.unit.fakes import FakeClock
-
-GIVE_UP_SECONDS = 10.0
+from tests.unit.fakes import GIVE_UP_SECONDS, FakeClock
 
 
 @pytest.fixture

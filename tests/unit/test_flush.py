@@ -1,7 +1,5 @@
 """A flush goes to the sink, then its offsets to the group: one deadline, and this order only."""
 
-import threading
-
 import pytest
 
 from millpond.budget import backoff_seconds
@@ -12,8 +10,10 @@ from millpond.metrics import Metrics
 from millpond.positions import CommitMetadata, Layout
 from millpond.sink import Flush, Receipt, Source
 from tests.unit.fakes import (
+    GIVE_UP_SECONDS,
     LAYOUT,
     SOURCE,
+    BlockedSink,
     FakeClock,
     FakeLog,
     FakeSink,
@@ -26,7 +26,6 @@ from tests.unit.fakes import (
 
 START, END = {0: 10, 2: 20}, {0: 15, 2: 20}
 OURS = CommitMetadata(100, str(LAYOUT), SOURCE.topic_id)
-GIVE_UP_SECONDS = 10.0
 
 
 class Bench:
@@ -260,22 +259,8 @@ def test_a_flush_without_rows_is_fenced_as_well() -> None:
     assert 99 == bench.log.offsets[0]
 
 
-class Blocked(FakeSink):
-    """A sink that does not return before it is let go."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.let_go = threading.Event()
-        self.entered = threading.Event()
-
-    def write(self, source: Source, flush: Flush, deadline: Deadline) -> Receipt:
-        self.entered.set()
-        self.let_go.wait(GIVE_UP_SECONDS)
-        return super().write(source, flush, deadline)
-
-
 def test_a_flush_in_flight_is_done_when_its_offsets_are_committed() -> None:
-    bench = Bench(sink := Blocked())
+    bench = Bench(sink := BlockedSink())
     in_flight = InFlight(bench.publisher, flush_of(START, END), bench.deadline)
     assert sink.entered.wait(GIVE_UP_SECONDS)
     assert not in_flight.done()
@@ -297,7 +282,7 @@ def test_the_failure_of_a_flush_in_flight_is_raised_where_its_result_is_asked_fo
 
 def test_a_flush_in_flight_that_does_not_return_after_its_deadline_ends_the_process() -> None:
     """F07, G03: whatever hangs, the process has a bound."""
-    bench = Bench(sink := Blocked(), seconds=60)
+    bench = Bench(sink := BlockedSink(), seconds=60)
     in_flight = InFlight(bench.publisher, flush_of(START, END), bench.deadline)
     try:
         assert sink.entered.wait(GIVE_UP_SECONDS)

@@ -1,0 +1,98 @@
+"""What librdkafka is told, and what is made of its statistics; reading itself is tested against a broker."""
+
+import json
+
+import pytest
+
+from millpond.consumer import TopicConsumer, client_properties, report_statistics
+from millpond.deadline import SideCalls
+from millpond.errors import ConfigError
+from tests.unit.fakes import metrics, value
+from tests.unit.test_config import loaded
+
+STATISTICS = {
+    "replyq": 3,
+    "msg_cnt": 5,
+    "msg_size": 700,
+    "brokers": {
+        "broker:9092/bootstrap": {"nodeid": -1, "rtt": {"avg": 1, "p99": 1}},
+        "broker:9092/1": {"nodeid": 1, "rtt": {"avg": 1500, "p99": 20_000}},
+        "broker:9092/2": {"nodeid": 2, "rtt": {"avg": -1}},
+        "broker:9092/3": {"nodeid": 3},
+    },
+}
+
+
+def test_offsets_are_never_moved_behind_our_back() -> None:
+    """A16: resets reach us as errors, commits are ours alone."""
+    properties = client_properties(loaded(KAFKA_AUTO_OFFSET_RESET="latest"))
+    expected = {
+        "auto.offset.reset": "error",
+        "enable.auto.commit": "false",
+        "enable.auto.offset.store": "false",
+        "allow.auto.create.topics": "false",
+    }
+    assert expected.items() <= properties.items()
+
+
+def test_the_client_is_named_after_its_pipeline_and_ordinal() -> None:
+    properties = client_properties(loaded(HOSTNAME="drain-3", GROUP_ID="mine"))
+    assert ("millpond-flights-events-3", "mine") == (properties["client.id"], properties["group.id"])
+
+
+def test_the_settings_of_ours_reach_the_client() -> None:
+    properties = client_properties(
+        loaded(
+            FETCH_MIN_BYTES="7", FETCH_MAX_WAIT_MS="8", STATS_INTERVAL_MS="0", KAFKA_BOOTSTRAP_SERVERS="b:1"
+        )
+    )
+    expected = {
+        "fetch.min.bytes": 7,
+        "fetch.wait.max.ms": 8,
+        "statistics.interval.ms": 0,
+        "bootstrap.servers": "b:1",
+        "queued.max.messages.kbytes": 16_384,
+    }
+    assert expected.items() <= properties.items()
+
+
+def test_a_passed_through_property_wins_over_a_default() -> None:
+    """F01: memory per partition is the operator's to choose."""
+    properties = client_properties(loaded(KAFKA_CONSUMER_QUEUED_MAX_MESSAGES_KBYTES="64"))
+    assert properties["queued.max.messages.kbytes"] == "64"
+
+
+@pytest.mark.parametrize("variable", ["KAFKA_CONSUMER_NO_SUCH_PROPERTY", "KAFKA_CONSUMER_SECURITY_PROTOCOL"])
+def test_a_property_librdkafka_refuses_is_a_configuration_error_naming_the_variable(variable: str) -> None:
+    with pytest.raises(ConfigError, match=f"{variable}: librdkafka refuses it"):
+        TopicConsumer(loaded(**{variable: "x"}), metrics(), SideCalls())
+
+
+def test_statistics_are_told_in_seconds_for_real_brokers_with_a_round_trip() -> None:
+    series = metrics()
+    report_statistics(series, STATISTICS)
+    assert (3, 5, 700) == tuple(
+        value(series, f"millpond_rdkafka_{name}") for name in ("replyq", "msg_cnt", "msg_size")
+    )
+    assert value(series, "millpond_rdkafka_broker_rtt_avg_seconds", broker="1") == 0.0015
+    assert value(series, "millpond_rdkafka_broker_rtt_p99_seconds", broker="1") == 0.02
+    for broker in ("-1", "2", "3"):
+        assert value(series, "millpond_rdkafka_broker_rtt_avg_seconds", broker=broker) is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"brokers":[]}', '{"replyq":"x"}', "null"])
+def test_odd_statistics_are_counted_and_never_raise(text: str) -> None:
+    """A15: an exception in a callback would destroy the messages a consume call has in hand."""
+    series = metrics()
+    consumer = TopicConsumer(loaded(KAFKA_BOOTSTRAP_SERVERS="127.0.0.1:1"), series, SideCalls())
+    consumer._on_statistics(text)
+    consumer._consumer.close()
+    assert value(series, "millpond_errors_total", type="statistics") == 1
+
+
+def test_the_statistics_callback_reports_what_it_can_read() -> None:
+    series = metrics()
+    consumer = TopicConsumer(loaded(KAFKA_BOOTSTRAP_SERVERS="127.0.0.1:1"), series, SideCalls())
+    consumer._on_statistics(json.dumps(STATISTICS))
+    consumer._consumer.close()
+    assert value(series, "millpond_rdkafka_replyq") == 3
