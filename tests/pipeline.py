@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import httpx
 import orjson
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from prometheus_client.parser import text_string_to_metric_families
 from pyhoglake import NotFoundError
 
 from millpond.deadline import Deadline
@@ -38,6 +40,15 @@ def wait_until(condition: Callable[[], Any], what: str, *, seconds: float = 20.0
             return value
         assert deadline.remaining() > 0, f"waited {seconds:g} s in vain for: {what}"
         pause.wait(0.05)
+
+
+def metric(url: str, name: str, **labels: str) -> float:
+    """The value of one series, 0 when it is not there (yet)."""
+    for family in text_string_to_metric_families(httpx.get(f"{url}/metrics").text):
+        for sample in family.samples:
+            if sample.name == name and labels.items() <= sample.labels.items():
+                return sample.value
+    return 0.0
 
 
 @dataclass(frozen=True)

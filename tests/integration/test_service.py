@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError
 from millpond.devstack.mock_cluster import MockCluster
 from millpond.devstack.mock_library import ApiKey
 from millpond.devstack.stack import Stack
-from tests.pipeline import Pipeline, wait_until
+from tests.pipeline import Pipeline, metric, wait_until
 
 
 def numbered(count: int, start: int = 0) -> list[dict[str, int]]:
@@ -193,17 +193,6 @@ def test_probes_and_metrics_answer_while_it_drains(pipeline: Pipeline) -> None:
     assert ready["reason"] == ""
     assert 200 == httpx.get(f"{service.url}/healthz").status_code
     assert 404 == httpx.get(f"{service.url}/").status_code
-
-
-def metric(url: str, name: str, **labels: str) -> float:
-    """The value of one series, 0 when it is not there (yet)."""
-    from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - one user
-
-    for family in text_string_to_metric_families(httpx.get(f"{url}/metrics").text):
-        for sample in family.samples:
-            if sample.name == name and labels.items() <= sample.labels.items():
-                return sample.value
-    return 0.0
 
 
 def lag(url: str) -> list[float]:
