@@ -35,6 +35,10 @@ class PortTakenError(PartFailedError):
     """Another process took one of the part's ports between the choice and the start."""
 
 
+class FolderInUseError(DevstackError):
+    """Another stack runs in the data folder; two would spoil each other's data."""
+
+
 class NotReadyError(DevstackError):
     """What a readiness probe raises while its part still comes up; the message says what is missing."""
 

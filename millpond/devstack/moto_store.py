@@ -15,7 +15,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from millpond.devstack.errors import NotReadyError
 from millpond.devstack.ports import LOOPBACK
-from millpond.devstack.store import Credentials, ObjectStore
+from millpond.devstack.store import PROBE_SECONDS, Credentials, ObjectStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _POLICY = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}
 # Before authentication is on, any key pair does.
 _ANYONE = Credentials("anyone", "anyone")
-_RESET_SECONDS = 5
 # werkzeug colours lines by status; 401 and 403 are requests that did not pass authentication.
 _COLOUR = re.compile(r"\x1b\[\d+m")
 _PUT_LINE = re.compile(r'"PUT /([^/ ?]+)/([^"?]+) HTTP/1\.\d" (?!401|403)\d{3} ')
@@ -73,13 +72,13 @@ class MotoStore(ObjectStore):
         # Another user each time: an attempt that got half-way must not spoil the next one.
         user = f"millpond-{uuid4()}"
         try:
-            with closing(self.client(_ANYONE, service="iam")) as iam:
+            with closing(self.client(_ANYONE, service="iam", read_seconds=PROBE_SECONDS)) as iam:
                 iam.create_user(UserName=user)
                 pair = iam.create_access_key(UserName=user)["AccessKey"]
                 iam.put_user_policy(UserName=user, PolicyName="s3", PolicyDocument=json.dumps(_POLICY))
             # Zero more requests are served without a valid signature.
             url = f"{self.endpoint}/moto-api/reset-auth"
-            httpx.post(url, content=b"0", timeout=_RESET_SECONDS, trust_env=False).raise_for_status()
+            httpx.post(url, content=b"0", timeout=PROBE_SECONDS, trust_env=False).raise_for_status()
         except (BotoCoreError, ClientError, httpx.HTTPError) as error:
             raise NotReadyError(f"authentication could not be switched on: {error}") from error
         return Credentials(pair["AccessKeyId"], pair["SecretAccessKey"])

@@ -35,6 +35,8 @@ class ChildProcess(ABC):
     piped = False
     # Whether records or objects outlive the process; a server that forgets is never started twice.
     keeps_data = True
+    # How this server's log says that another process has its port, in lower case.
+    port_taken_words = "address already in use"
     # Whether an orderly end takes seconds, which are not worth waiting for when the data go as well.
     stops_slowly = False
 
@@ -161,18 +163,11 @@ class ChildProcess(ABC):
 
     def log_lines(self) -> list[str]:
         """What the child printed since its first start under this object."""
-        with self.log_path.open("rb") as log:
-            log.seek(self._log_origin or 0)
-            return log.read().decode(errors="replace").splitlines()
+        return self._read_log(self._log_origin or 0).splitlines()
 
     def log_tail(self) -> str:
         """The last lines the child printed since its latest start."""
-        if not self.log_path.exists():
-            return ""
-        with self.log_path.open("rb") as log:
-            end = log.seek(0, os.SEEK_END)
-            log.seek(max(self._log_start, end - _TAIL_BYTES))
-            lines = log.read().decode(errors="replace").strip().splitlines()
+        lines = self._read_log(self._log_start)[-_TAIL_BYTES:].strip().splitlines()
         return "\n".join(lines[-_TAIL_LINES:])
 
     def clean_up(self) -> None:  # noqa: B027 - most parts leave nothing
@@ -218,10 +213,16 @@ class ChildProcess(ABC):
 
     def failure(self, problem: str) -> PartFailedError:
         """The error that says what happened to this part, with the tail of its log."""
-        tail = self.log_tail()
-        taken = "address already in use" in tail.lower()
+        taken = self.port_taken_words in self._read_log(self._log_start).lower()
         error = PortTakenError if taken else PartFailedError
-        return error(self.name, problem, log_path=self.log_path, log_tail=tail)
+        return error(self.name, problem, log_path=self.log_path, log_tail=self.log_tail())
+
+    def _read_log(self, start: int) -> str:
+        if not self.log_path.exists():
+            return ""
+        with self.log_path.open("rb") as log:
+            log.seek(start)
+            return log.read().decode(errors="replace")
 
     def _signal(self, number: signal.Signals) -> None:
         # Popen.send_signal does nothing once the child is reaped: a reused pid is never hit.

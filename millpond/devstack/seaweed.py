@@ -32,6 +32,7 @@ class SeaweedStore(ObjectStore):
     # An orderly end takes it about 4 s.
     stop_seconds = 10.0
     stops_slowly = True
+    port_taken_words = "port allocation failed"
 
     def __init__(self, *, bucket: str, folder: Path, logs: Path) -> None:
         super().__init__("seaweedfs", bucket=bucket, folder=folder, logs=logs)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
-import shutil
-import tempfile
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from confluent_kafka import KafkaError
@@ -16,12 +12,14 @@ from millpond.devstack.apache_kafka import ApacheKafka
 from millpond.devstack.broker import BrokerKind
 from millpond.devstack.catalog_process import CatalogProcess
 from millpond.devstack.errors import BrokerRefusedError
+from millpond.devstack.folder import DataFolder
 from millpond.devstack.mock_cluster import MockCluster
 from millpond.devstack.moto_store import MotoStore
 from millpond.devstack.seaweed import SeaweedStore
 from millpond.devstack.store import StoreKind
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import TracebackType
 
     from millpond.devstack.broker import Broker
@@ -60,13 +58,14 @@ class Stack:
 
     Raises:
         PartFailedError: a part did not come up; it is named, with the tail of its log. Nothing is left.
+        FolderInUseError: another stack runs in the data folder.
         MissingToolError: a chosen part needs a program that is not installed.
     """
 
     def __init__(self, options: StackOptions | None = None) -> None:
         self.options = options or StackOptions()
-        self._is_temporary = self.options.data_dir is None
-        self.data_dir = self._name_data_dir()
+        self._folder = DataFolder(self.options.data_dir)
+        self.data_dir = self._folder.path
         self.logs = self.data_dir / "logs"
         self.broker = self._make_broker()
         self.store = self._make_store()
@@ -91,7 +90,7 @@ class Stack:
     def start(self) -> None:
         """Start all parts at once and create the topic; on any failure stop them again."""
         try:
-            self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=not self._is_temporary)
+            self._folder.take()
             with ThreadPoolExecutor(len(self.parts), thread_name_prefix="devstack-start") as pool:
                 starts: list[Future[None]] = []
                 try:
@@ -110,8 +109,7 @@ class Stack:
         """Stop all parts at once and remove temporary data. Closing again does nothing."""
         with ThreadPoolExecutor(len(self.parts), thread_name_prefix="devstack-stop") as pool:
             stops = [pool.submit(self._end, part) for part in self.parts]
-        if self._is_temporary and self.data_dir.exists():
-            shutil.rmtree(self.data_dir)
+        self._folder.release()
         _raise_first(stops)
 
     def check(self) -> None:
@@ -139,12 +137,6 @@ class Stack:
             "HOGLAKE_S3_SECRET_KEY": self.store.secret_key,
         }
 
-    def _name_data_dir(self) -> Path:
-        if self.options.data_dir is None:
-            return Path(tempfile.gettempdir()) / f"millpond-stack-{secrets.token_hex(6)}"
-        # Parts run inside their folders: a relative path would mean another place there.
-        return self.options.data_dir.absolute()
-
     def _make_broker(self) -> Broker:
         kind = ApacheKafka if self.options.kafka is BrokerKind.APACHE else MockCluster
         return kind(folder=self.data_dir / "broker", logs=self.logs)
@@ -167,7 +159,7 @@ class Stack:
                 part.abort_start()
 
     def _end(self, part: ChildProcess) -> None:
-        if self._is_temporary and part.stops_slowly:
+        if self._folder.is_temporary and part.stops_slowly:
             part.kill()
         else:
             part.stop()

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 REGION = "us-east-1"
 _PROBE_PREFIX = ".probe/"
-_CONNECT_SECONDS, _READ_SECONDS = 1, 5
+PROBE_SECONDS = 2.0
+_CONNECT_SECONDS, _READ_SECONDS = 1.0, 5.0
 _BUCKET_IS_THERE = frozenset({"BucketAlreadyOwnedByYou", "BucketAlreadyExists"})
 
 
@@ -129,7 +130,7 @@ class ObjectStore(ChildProcess):
         self.check_listening()
         key = f"{_PROBE_PREFIX}{uuid4()}"
         try:
-            with closing(self.client(read_seconds=deadline.cut(_READ_SECONDS))) as client:
+            with closing(self.client(read_seconds=deadline.cut(PROBE_SECONDS))) as client:
                 self._make_bucket(client)
                 client.put_object(Bucket=self.bucket, Key=key, Body=b"ready")
                 client.get_object(Bucket=self.bucket, Key=key)["Body"].read()

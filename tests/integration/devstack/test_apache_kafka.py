@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -10,11 +11,12 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from millpond.devstack.apache_kafka import ApacheKafka
-from millpond.devstack.errors import BrokerRefusedError, MissingToolError
+from millpond.devstack.errors import BrokerRefusedError, MissingToolError, PartFailedError
 from millpond.devstack.ports import LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.integration.devstack.conftest import Folders
 
@@ -102,3 +104,24 @@ def test_a_machine_without_java_is_told_what_to_install(
 
     with pytest.raises(MissingToolError, match="java is not on PATH: install a Java runtime, version 17"):
         ApacheKafka(folder=folders.data, logs=folders.logs).start()
+
+
+def test_a_failed_download_is_reported_and_leaves_no_half_of_it(
+    folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs, cache = tmp_path / "bin", tmp_path / "cache"
+    programs.mkdir()
+    java = shutil.which("java")
+    assert java is not None
+    (programs / "java").symlink_to(java)
+    (programs / "mvn").write_text("#!/bin/sh\necho no route to the repository; exit 1\n")
+    (programs / "mvn").chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+
+    with pytest.raises(
+        PartFailedError, match=r"(?s)kafka needs .*mvn to succeed.*no route to the repository"
+    ):
+        ApacheKafka(folder=folders.data, logs=folders.logs).start()
+
+    assert [] == list((cache / "millpond").iterdir())

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from millpond.devstack import tether
 from millpond.devstack.errors import NotReadyError, PartFailedError
 from millpond.devstack.ports import LOOPBACK, free_port
 from millpond.devstack.process import ChildProcess
@@ -160,6 +161,14 @@ def test_a_child_that_never_gets_ready_is_ended_at_its_deadline(folders: Folders
         child.start()
 
     assert -signal.SIGKILL == child.exit_code
+
+
+def test_a_command_whose_parent_is_gone_is_not_started() -> None:
+    somebody_else = str(os.getppid())
+
+    ended = subprocess.run([sys.executable, tether.__file__, somebody_else, "echo", "started"], check=False)
+
+    assert 125 == ended.returncode
 
 
 def test_a_missing_program_is_named(folders: Folders) -> None:

@@ -6,10 +6,12 @@ import json
 import os
 import shlex
 import signal
+import socket
 import stat
 import subprocess
 import sys
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +20,12 @@ import psutil
 import pytest
 from confluent_kafka import Consumer
 
-from millpond.devstack import Stack, StackOptions, StoreKind
-from millpond.devstack.errors import PartFailedError
+from millpond.devstack import ObjectStore, Stack, StackOptions, StoreKind
+from millpond.devstack.catalog_process import CatalogProcess
+from millpond.devstack.errors import FolderInUseError, PartFailedError
+from millpond.devstack.moto_store import MotoStore
+from millpond.devstack.ports import LOOPBACK
+from millpond.devstack.seaweed import SeaweedStore
 from millpond.devstack.stack_command import export_lines
 
 if TYPE_CHECKING:
@@ -163,6 +169,48 @@ from millpond.devstack import StackOptions, StoreKind
 from millpond.devstack.stack_command import run_stack
 sys.exit(run_stack(StackOptions(store=StoreKind.MOTO), env_file=Path(sys.argv[1])))
 """
+
+
+def test_a_folder_with_a_running_stack_takes_no_second_one(tmp_path: Path) -> None:
+    options = StackOptions(store=StoreKind.MOTO, data_dir=tmp_path)
+    with Stack(options) as first:
+        with pytest.raises(FolderInUseError, match="another stack runs in"):
+            Stack(options).start()
+
+        first.check()
+
+
+def move_away(part: CatalogProcess | ObjectStore) -> tuple[int | None, int | None]:
+    """The port chosen first, which somebody takes at the last moment, and the one it came to run on."""
+    choose = part.choose_ports
+    first = None
+    # The occupier accepts connections and never answers: that must not pass for ready.
+    with socket.socket() as occupier:
+
+        def choose_and_lose() -> None:
+            nonlocal first
+            choose()
+            if first is None:
+                first = part._port
+                occupier.bind((LOOPBACK, first))
+                occupier.listen()
+
+        part.choose_ports = choose_and_lose  # type: ignore[method-assign]  # three classes in one test
+        part.start()
+        running = part._port
+        part.kill()
+    return first, running
+
+
+@pytest.mark.parametrize(
+    "kind", [CatalogProcess, partial(SeaweedStore, bucket="lake"), partial(MotoStore, bucket="lake")]
+)
+def test_a_part_moves_away_from_a_port_taken_at_the_last_moment(
+    kind: Callable[..., CatalogProcess | ObjectStore], tmp_path: Path
+) -> None:
+    first, running = move_away(kind(folder=tmp_path / "data", logs=tmp_path / "logs"))
+
+    assert first != running
 
 
 def test_export_lines_mean_to_a_shell_what_they_say() -> None:
