@@ -1,0 +1,147 @@
+"""The development catalog in this process and an object store in memory, for tests of the sink."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
+from botocore.exceptions import ClientError
+from pyhoglake import HoglakeClient, Table
+
+from millpond.devstack.catalog.app import create_app
+from millpond.devstack.catalog.settings import CatalogSettings
+
+URL = "http://catalog"
+Send = Callable[[], httpx.Response]
+Fault = Callable[[Send], httpx.Response]
+"""What happens to a commit instead of being sent; it may send it, too."""
+
+
+class InProcess(httpx.BaseTransport):
+    """Hands requests to the catalog application, remembers them, and lets commits meet faults."""
+
+    def __init__(self, database: Path) -> None:
+        self._app = create_app(CatalogSettings(database=database))
+        self.requests: list[str] = []
+        self.payloads: list[bytes] = []
+        self.faults: deque[Fault] = deque()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(f"{request.method} {request.url.path}")
+        if not request.url.path.endswith("/commit/prepared"):
+            return self._send(request)
+        self.payloads.append(request.read())
+        fault = self.faults.popleft() if self.faults else None
+        return fault(lambda: self._send(request)) if fault else self._send(request)
+
+    def commits(self) -> int:
+        """How many commits were sent."""
+        return len(self.payloads)
+
+    def shut_down(self) -> None:
+        """Close the database. The client that holds the transport closes it too, so this has its own name."""
+        self._app.state.storage.close()
+
+    def _send(self, request: httpx.Request) -> httpx.Response:
+        async def answer() -> httpx.Response:
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(self._app), base_url=URL) as client:
+                return await client.send(
+                    httpx.Request(
+                        request.method, request.url, headers=request.headers, content=request.read()
+                    )
+                )
+
+        given = asyncio.run(answer())
+        return httpx.Response(given.status_code, headers=given.headers, content=given.content)
+
+
+class MemoryStore:
+    """Objects by bucket and key. `failures` are the fates of the next puts; one that fails stores nothing."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, bytes] = {}
+        self.puts: list[str] = []
+        self.failures: deque[Exception | None] = deque()
+        self.on_put: Callable[[], None] = lambda: None
+
+    def put_object(self, *, Bucket: str, Key: str, Body: Any) -> None:  # noqa: N803 - boto3's names
+        self.puts.append(Key)
+        self.on_put()
+        failure = self.failures.popleft() if self.failures else None
+        if failure is not None:
+            raise failure
+        self.objects[f"s3://{Bucket}/{Key}"] = Body if isinstance(Body, bytes) else Body.read()
+
+    def delete_object(self, *, Bucket: str, Key: str) -> None:  # noqa: N803 - boto3's names
+        self.objects.pop(f"s3://{Bucket}/{Key}", None)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class Lake:
+    """One catalog with its store, seen as an operator sees it."""
+
+    def __init__(self, database: Path) -> None:
+        self.transport = InProcess(database)
+        self.store = MemoryStore()
+        self.client = HoglakeClient(URL)
+        self.client._http._transport = self.transport
+        self.client.create_catalog("lake", "s3://lake/data")
+        self.transport.requests.clear()
+
+    @property
+    def table(self) -> Table:
+        """The table the sink writes to."""
+        return self.client.catalog("lake").namespace("main").table("events")
+
+    def registered(self) -> list[str]:
+        """The objects the live table consists of."""
+        return [file.path for file in self.table.files()]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All rows of the live table, read from the registered objects."""
+        tables = [pq.read_table(pa.BufferReader(self.store.objects[uri])) for uri in self.registered()]
+        return [row for table in tables for row in table.to_pylist()]
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self.client.close()
+        self.transport.shut_down()
+
+
+def denied() -> ClientError:
+    """What a store answers to a role without the right."""
+    return ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "PutObject")
+
+
+def lost_before(_: Send) -> httpx.Response:
+    """The connection breaks before the request arrives."""
+    raise httpx.ConnectError("refused")
+
+
+def lost_after(send: Send) -> httpx.Response:
+    """The request is carried out and its answer never comes."""
+    send()
+    raise httpx.ReadTimeout("slow")
+
+
+def answers(status: int, code: str = "", **headers: str) -> Fault:
+    """The server answers so, whatever the request was."""
+    body = {"error": code} if code else None
+    named = {name.replace("_", "-"): text for name, text in headers.items()}
+    return lambda _: httpx.Response(status, json=body, headers=named)
+
+
+def after(act: Callable[[], object]) -> Fault:
+    """Somebody does something while the commit is on its way."""
+
+    def fault(send: Send) -> httpx.Response:
+        act()
+        return send()
+
+    return fault
