@@ -25,6 +25,7 @@ KAFKA_VERSION = "4.3.1"
 _DOWNLOAD_SECONDS = 300.0
 _FORMAT_SECONDS = 60.0
 _ANSWER_SECONDS = 10.0
+_PROBE_SECONDS = 2.0
 _POLL_SECONDS = 0.02
 # A small heap and the quick compiler: start-up time counts here, not throughput.
 _JAVA_OPTIONS = (
@@ -122,7 +123,7 @@ class ApacheKafka(Broker):
         if not is_open(self._port):
             raise NotReadyError(f"{self.bootstrap_servers} does not accept connections")
         try:
-            self._admin().list_topics(timeout=deadline.cut(_ANSWER_SECONDS))
+            self._admin().list_topics(timeout=deadline.cut(_PROBE_SECONDS))
         except KafkaException as error:
             raise NotReadyError(f"{self.bootstrap_servers} does not answer: {error}") from error
 

@@ -24,6 +24,7 @@ _ROLES = ("master", "volume", "filer", "s3", "admin")
 # The level at which the S3 gateway logs every PutObject it is about to serve, once.
 _PUT_LOG = "-vmodule=s3api_object_handlers_put=2"
 _PUT_LINE = re.compile(r" PutObjectHandler bucket=(\S+) object=(.*) size=-?\d+$")
+_SOCKET_LINE = re.compile(r" gRPC also listening on Unix socket (/tmp/seaweedfs-\S+\.sock)$")
 
 
 class SeaweedStore(ObjectStore):
@@ -78,8 +79,10 @@ class SeaweedStore(ObjectStore):
         """Remove the Unix sockets it opens in /tmp and leaves there when it is killed."""
         for role, port in self._ports.items():
             Path(f"/tmp/seaweedfs-{role}-{port}.sock").unlink(missing_ok=True)  # noqa: S108 - its own fixed place
-            grpc = Path(f"/tmp/seaweedfs-{role}-grpc-{port + _GRPC_OFFSET}.sock")  # noqa: S108 - its own fixed place
-            grpc.unlink(missing_ok=True)
+        # A gRPC port that was taken moves to another: only the log tells which sockets these are.
+        for line in self.log_lines():
+            if found := _SOCKET_LINE.search(line):
+                Path(found[1]).unlink(missing_ok=True)
 
     @property
     def _identity_path(self) -> Path:
