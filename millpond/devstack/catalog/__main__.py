@@ -2,12 +2,18 @@
 
 import argparse
 import logging
+import os
 import sys
 from pathlib import Path
+from typing import Final
 
 from millpond.devstack.catalog.server import NotLoopbackError, serve
-from millpond.devstack.catalog.settings import CatalogSettings
+from millpond.devstack.catalog.settings import CatalogSettings, ObjectStoreSettings
 from millpond.devstack.catalog.storage import SchemaVersionError
+
+# In the environment, because arguments can be read by everyone on the machine.
+_ACCESS_KEY: Final = "HOGLAKE_S3_ACCESS_KEY"
+_SECRET_KEY: Final = "HOGLAKE_S3_SECRET_KEY"  # noqa: S105  # the name of a variable
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,6 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
             refuse_blind_partitioned_appends=options.refuse_blind_partitioned_appends,
             require_attribution=options.require_attribution,
             receipt_retention_seconds=options.receipt_retention_seconds,
+            object_store=_object_store(options),
         )
         serve(settings, host=options.host, port=options.port)
     except (NotLoopbackError, SchemaVersionError, ValueError, OSError) as error:
@@ -61,7 +68,35 @@ def _parser() -> argparse.ArgumentParser:
         default=7 * 24 * 3600,
         help="how long cleanup leaves receipts alone; 0 keeps them for ever",
     )
+    parser.add_argument(
+        "--s3-endpoint",
+        help="the object store for hydration, compaction and cleanup; its keys come from"
+        f" {_ACCESS_KEY} and {_SECRET_KEY}",
+    )
+    parser.add_argument("--s3-region", default="us-east-1", help="(default: %(default)s)")
+    parser.add_argument(
+        "--hydrator-interval-ms", type=int, default=1000, help="how often footers are read; 0 is never"
+    )
+    parser.add_argument(
+        "--hydrator-min-file-bytes", type=int, default=2**20, help="smaller files get no statistics from it"
+    )
     return parser
+
+
+def _object_store(options: argparse.Namespace) -> ObjectStoreSettings | None:
+    if options.s3_endpoint is None:
+        return None
+    keys = [os.environ.get(name, "") for name in (_ACCESS_KEY, _SECRET_KEY)]
+    if not all(keys):
+        raise ValueError(f"--s3-endpoint needs {_ACCESS_KEY} and {_SECRET_KEY} in the environment")
+    return ObjectStoreSettings(
+        endpoint=options.s3_endpoint,
+        region=options.s3_region,
+        access_key=keys[0],
+        secret_key=keys[1],
+        hydrator_interval_ms=options.hydrator_interval_ms,
+        hydrator_min_file_bytes=options.hydrator_min_file_bytes,
+    )
 
 
 if __name__ == "__main__":

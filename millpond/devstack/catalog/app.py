@@ -24,7 +24,7 @@ from starlette.routing import Route
 
 import millpond
 from millpond.devstack.catalog.access import Access, EncodedPath, RequestLog
-from millpond.devstack.catalog.call import Call, Reply, Service
+from millpond.devstack.catalog.call import Background, Call, Reply, Service
 from millpond.devstack.catalog.errors import BadRequestError, CatalogError, CommitQueueTimeoutError
 from millpond.devstack.catalog.routes import ROUTES, Endpoint
 from millpond.devstack.catalog.settings import CatalogSettings
@@ -45,12 +45,17 @@ def create_app(settings: CatalogSettings) -> Starlette:
     """
     storage = Storage(settings.database, wait_seconds=settings.wait_seconds)
     log = RequestLog(settings.request_log)
-    service = Service(storage, settings, _micros)
+    background = _background(settings, storage)
+    service = Service(storage, settings, _micros, background)
     gate = _Gate(settings.handler_threads, settings.wait_seconds)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        if background is not None:
+            background.start()
         yield
+        if background is not None:
+            background.stop()
         storage.close()
         log.close()
 
@@ -63,6 +68,14 @@ def create_app(settings: CatalogSettings) -> Starlette:
     app.router.redirect_slashes = False  # an unrouted path is a 404, and clients follow no redirect
     app.state.storage = storage
     return app
+
+
+def _background(settings: CatalogSettings, storage: Storage) -> Background | None:
+    if settings.object_store is None:
+        return None
+    from millpond.devstack.catalog.background import ObjectWork  # noqa: PLC0415  # pyarrow, only where it is used
+
+    return ObjectWork(settings.object_store, storage, _micros)
 
 
 class _Gate:
@@ -139,12 +152,17 @@ def _service_routes(service: Service, gate: _Gate) -> list[Route]:
         return answer if answer.status_code == 200 else Response(status_code=503)  # noqa: PLR2004  # HTTP
 
     def info(_: Call) -> Reply:
+        store = service.settings.object_store
         return Reply(
             {
                 "version": millpond.__version__,
                 "name": "millpond development catalog, not hoglake",
                 # Honest about what a real server does in the background and this one does not.
-                "background": {"hydrator": False, "compaction": False, "object_store": False},
+                "background": {
+                    "object_store": service.background is not None,
+                    "hydrator": bool(store and store.hydrator_interval_ms),
+                    "compaction": "on request" if store else False,
+                },
             }
         )
 

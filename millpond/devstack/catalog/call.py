@@ -2,9 +2,9 @@
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from millpond.devstack.catalog.engine.ledger import (
     ANONYMOUS,
@@ -22,6 +22,22 @@ from millpond.devstack.catalog.wire import Model, instant_micros, path_uuid, que
 Clock = Callable[[], int]
 
 
+class Background(Protocol):
+    """Work on objects; there is none without an object store."""
+
+    def start(self) -> None:
+        """Begin what runs on its own."""
+
+    def stop(self) -> None:
+        """End it."""
+
+    def compact(self, catalog: str, limit: int) -> dict[str, int]:
+        """Compact at most `limit` groups of files; answers counters."""
+
+    def delete(self, paths: Sequence[str]) -> int:
+        """Delete objects; answers how many were there."""
+
+
 @dataclass(frozen=True)
 class Service:
     """What every handler works with; `clock` answers microseconds since the epoch."""
@@ -29,6 +45,7 @@ class Service:
     storage: Storage
     settings: CatalogSettings
     clock: Clock
+    background: Background | None = None
 
 
 @dataclass(frozen=True)

@@ -141,6 +141,13 @@ class InvalidError(CatalogError):
     code = "validation"
 
 
+class NotBuiltError(CatalogError):
+    """The request is specified, and this catalog has no part that could do it."""
+
+    status = 501
+    code = "not_implemented"
+
+
 class CommitQueueTimeoutError(CatalogError):
     """The bounded wait for the catalog lock, or for a handler thread, ran out."""
 

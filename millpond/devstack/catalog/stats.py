@@ -68,7 +68,7 @@ def check_rows(rows: Sequence[StatsRow], leaf_types: Mapping[int, str], path: st
         seen.add(row.field_id)
 
 
-def repaired(row: StatsRow, kind: str) -> tuple[ColumnStats, list[str]]:
+def repaired(row: StatsRow | ColumnStats, kind: str) -> tuple[ColumnStats, list[str]]:
     """The row as it may be stored for a column of type `kind`, and what had to be set right."""
     repairs: list[str] = []
     nulls = row.null_count

@@ -10,10 +10,10 @@ import contextlib
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from millpond.devstack.catalog.errors import CommitQueueTimeoutError
 
@@ -132,6 +132,15 @@ class Storage:
                 f"the catalog lock was not free within {self._wait_seconds:g} s: send the same request again"
             )
         return min(left, _WAIT_SLICE_SECONDS)
+
+
+def insert_rows(db: sqlite3.Connection, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows that all have the same columns, in one statement for all."""
+    if not rows:
+        return
+    columns = ", ".join(rows[0])
+    marks = ", ".join(f":{column}" for column in rows[0])
+    db.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks})", rows)  # noqa: S608  # our own names
 
 
 @contextlib.contextmanager

@@ -31,6 +31,7 @@ from millpond.devstack.catalog.errors import (
     TableDroppedError,
 )
 from millpond.devstack.catalog.identifiers import check_object_path
+from millpond.devstack.catalog.storage import insert_rows
 
 _log = logging.getLogger(__name__)
 
@@ -244,17 +245,9 @@ def insert_files(
         stats += [{**ids, **vars(column)} for column in stats_of(file, rules)]
         file_id += 1
         row_id += file.record_count
-    _insert_many(mutation.db, "data_file", rows)
-    _insert_many(mutation.db, "column_stats", stats)
+    insert_rows(mutation.db, "data_file", rows)
+    insert_rows(mutation.db, "column_stats", stats)
     mutation.db.execute(
         "UPDATE table_identity SET next_row_id = ? WHERE catalog_id = ? AND table_id = ?",
         (row_id, mutation.catalog_id, table.table_id),
     )
-
-
-def _insert_many(db: sqlite3.Connection, table: str, rows: Sequence[dict[str, Any]]) -> None:
-    if not rows:
-        return
-    columns = ", ".join(rows[0])
-    marks = ", ".join(f":{column}" for column in rows[0])
-    db.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks})", rows)  # noqa: S608  # our own names

@@ -1,6 +1,7 @@
-"""Expiry and cleanup (contract 11). Objects are never touched: this catalog has no object store."""
+"""Expiry, the removal queue and the life of receipts (contract 11)."""
 
 import sqlite3
+from dataclasses import dataclass
 from typing import Any, Final
 
 from millpond.devstack.catalog.engine.ledger import CatalogState, Mutation
@@ -89,26 +90,37 @@ def _queue_removals(mutation: Mutation, paths: set[str]) -> None:
     )
 
 
-def cleanup(mutation: Mutation, *, batch: int, receipt_retention_seconds: int) -> dict[str, Any]:
-    """Drain the removal queue and purge old receipts.
+@dataclass(frozen=True)
+class Removals:
+    """Objects whose turn has come; `referenced` counts those a row still names, which expiry never queues."""
 
-    A drained object counts as `missing`: it is forgotten, and left where it is. One that some row still names
-    would count as `still_referenced`; expiry queues none of those.
-    """
+    paths: tuple[str, ...]
+    referenced: int
+
+
+def due_removals(db: sqlite3.Connection, catalog: CatalogState, *, batch: int) -> Removals:
+    """The oldest queued objects; none can be registered while it is queued (contract 5.2, step 12)."""
     if batch < 1:
         raise InvalidError(f"batch must be at least 1, is {batch}")
-    drained = mutation.db.execute(
-        "DELETE FROM removal WHERE catalog_id = :catalog AND path IN"  # noqa: S608  # our own clause
-        " (SELECT path FROM removal WHERE catalog_id = :catalog ORDER BY queued_us, path LIMIT :batch)"
-        f" RETURNING {_REFERENCED.format(catalog='removal.catalog_id', path='removal.path')}",
-        {"catalog": mutation.catalog_id, "batch": batch},
+    rows = db.execute(
+        f"SELECT path, {_REFERENCED.format(catalog='removal.catalog_id', path='removal.path')} AS referenced"  # noqa: S608  # our own clause
+        " FROM removal WHERE catalog_id = ? ORDER BY queued_us, path LIMIT ?",
+        (catalog.catalog_id, batch),
     ).fetchall()
-    referenced = sum(row[0] for row in drained)
-    _purge_receipts(mutation, receipt_retention_seconds)
-    return {"removed": 0, "missing": len(drained) - referenced, "still_referenced": referenced}
+    paths = tuple(row["path"] for row in rows if not row["referenced"])
+    return Removals(paths, len(rows) - len(paths))
 
 
-def _purge_receipts(mutation: Mutation, retention_seconds: int) -> None:
+def drain(mutation: Mutation, removals: Removals) -> None:
+    """Take deleted objects off the queue."""
+    mutation.db.executemany(
+        "DELETE FROM removal WHERE catalog_id = ? AND path = ?",
+        [(mutation.catalog_id, path) for path in removals.paths],
+    )
+
+
+def purge_receipts(mutation: Mutation, retention_seconds: int) -> None:
+    """Forget receipts older than the retention, twice the snapshots' retention if longer, 30 days at most."""
     if retention_seconds <= 0:
         return
     kept_seconds = min(
