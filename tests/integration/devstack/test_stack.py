@@ -171,20 +171,17 @@ sys.exit(run_stack(StackOptions(store=StoreKind.MOTO), env_file=Path(sys.argv[1]
 """
 
 
-def test_a_folder_with_a_running_stack_takes_no_second_one(tmp_path: Path) -> None:
-    options = StackOptions(store=StoreKind.MOTO, data_dir=tmp_path)
-    with Stack(options) as first:
-        with pytest.raises(FolderInUseError, match="another stack runs in"):
-            Stack(options).start()
+def test_a_folder_with_a_running_stack_takes_no_second_one(stack: Stack) -> None:
+    with pytest.raises(FolderInUseError, match="another stack runs in"):
+        Stack(StackOptions(data_dir=stack.data_dir)).start()
 
-        first.check()
+    stack.check()
 
 
 def move_away(part: CatalogProcess | ObjectStore) -> tuple[int | None, int | None]:
     """The port chosen first, which somebody takes at the last moment, and the one it came to run on."""
     choose = part.choose_ports
     first = None
-    # The occupier accepts connections and never answers: that must not pass for ready.
     with socket.socket() as occupier:
 
         def choose_and_lose() -> None:
@@ -193,7 +190,6 @@ def move_away(part: CatalogProcess | ObjectStore) -> tuple[int | None, int | Non
             if first is None:
                 first = part._port
                 occupier.bind((LOOPBACK, first))
-                occupier.listen()
 
         part.choose_ports = choose_and_lose  # type: ignore[method-assign]  # three classes in one test
         part.start()
