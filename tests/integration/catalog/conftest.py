@@ -1,6 +1,6 @@
 """One catalog process for the whole folder, one catalog of its own for each test."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import httpx
@@ -25,10 +25,10 @@ def start_server(tmp_path: Path) -> Iterator[Callable[..., CatalogServer]]:
     """Starts catalogs of a test's own, and ends those it left running."""
     started: list[CatalogServer] = []
 
-    def start(*arguments: str) -> CatalogServer:
+    def start(*arguments: str, environment: Mapping[str, str] | None = None) -> CatalogServer:
         folder = tmp_path / f"catalog-{len(started)}"
         folder.mkdir()
-        process = CatalogServer(folder, *arguments)
+        process = CatalogServer(folder, *arguments, environment=environment)
         started.append(process)
         return process.start()
 

@@ -26,11 +26,11 @@ BY_ID_AND_DAY = {
 class Lake:
     """A catalog of its own with one namespace, `shop`."""
 
-    def __init__(self, server: CatalogServer, http: httpx.Client) -> None:
+    def __init__(self, server: CatalogServer, http: httpx.Client, *, bucket: str = "demo") -> None:
         url = server.url
         self.server = server
         self.name = f"lake-{uuid.uuid4().hex[:12]}"
-        self.data_path = f"s3://demo/{self.name}/"
+        self.data_path = f"s3://{bucket}/{self.name}/"
         self.url = f"{url}/v1/catalogs/{self.name}"
         self.http = http
         created = http.post(f"{url}/v1/catalogs", json={"name": self.name, "data_path": self.data_path})

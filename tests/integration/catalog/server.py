@@ -1,12 +1,13 @@
 """The catalog as a real process on a free loopback port, and its request log read back."""
 
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,12 @@ def wait_until(condition: Callable[[], Any], *, deadline_seconds: float, what: s
 class CatalogServer:
     """One `python -m millpond.devstack.catalog` over `folder/catalog.db`."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
         self.database = folder / "catalog.db"
         self.request_log = folder / "requests.jsonl"
         self._stderr = folder / "stderr.txt"
         self._arguments = arguments
+        self._environment = {**os.environ, **(environment or {})}
         self._process: subprocess.Popen[bytes] | None = None
         self.url = ""
 
@@ -46,7 +48,9 @@ class CatalogServer:
             *self._arguments,
         ]
         with self._stderr.open("wb") as stderr:
-            self._process = subprocess.Popen(command, stderr=stderr, stdout=subprocess.DEVNULL)
+            self._process = subprocess.Popen(
+                command, stderr=stderr, stdout=subprocess.DEVNULL, env=self._environment
+            )
         self.url = wait_until(self._announced, deadline_seconds=START_DEADLINE_SECONDS, what="banner")
         return self
 
