@@ -11,6 +11,8 @@ from typing import Any, Final, TextIO
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from millpond.devstack.catalog.metrics import ANSWERS
+
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 
 
@@ -95,6 +97,7 @@ class _Exchange:
         if self._finished:
             return
         self._finished = True
+        ANSWERS.labels(self._scope["method"], self._status or "none").inc()
         self._log.write(
             time=self._time,
             method=self._scope["method"],

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import anyio
 import orjson
 from anyio.to_thread import run_sync
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -26,6 +27,7 @@ import millpond
 from millpond.devstack.catalog.access import Access, EncodedPath, RequestLog
 from millpond.devstack.catalog.call import Background, Call, Reply, Service
 from millpond.devstack.catalog.errors import BadRequestError, CatalogError, CommitQueueTimeoutError
+from millpond.devstack.catalog.metrics import REFUSALS, REGISTRY
 from millpond.devstack.catalog.routes import ROUTES, Endpoint
 from millpond.devstack.catalog.settings import CatalogSettings
 from millpond.devstack.catalog.storage import Storage
@@ -110,9 +112,11 @@ def _endpoint(
         try:
             return _json(await gate.run(handler, await _call(request, service)))
         except CatalogError as error:
+            REFUSALS.labels(error.code).inc()
             return Response(orjson.dumps(error.body()), error.status, error.headers(), _MEDIA_TYPE)
         except Exception:  # noqa: BLE001  # whatever goes wrong is an answer of the contract's form, and logged
             _log.exception("%s %s failed", request.method, request.url.path)
+            REFUSALS.labels(CatalogError.code).inc()
             failure = CatalogError("unexpected failure; the log of the catalog has the reason")
             return Response(orjson.dumps(failure.body()), failure.status, media_type=_MEDIA_TYPE)
 
@@ -139,6 +143,9 @@ def _empty(status: int) -> Callable[[Request, Exception], Response]:
 
 
 def _service_routes(service: Service, gate: _Gate) -> list[Route]:
+    async def metrics(_: Request) -> Response:
+        return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
+
     async def livez(_: Request) -> Response:
         return Response("alive\n", media_type="text/plain")
 
@@ -169,6 +176,7 @@ def _service_routes(service: Service, gate: _Gate) -> list[Route]:
     return [
         Route("/livez", livez),
         Route("/healthz", healthz),
+        Route("/metrics", metrics),
         Route("/v1/info", _endpoint(info, service, gate)),
     ]
 

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 import millpond
-from tests.integration.catalog.lake import Lake
+from tests.integration.catalog.lake import BY_DAY, Lake
 from tests.integration.catalog.server import CatalogServer, wait_until
 
 StartServer = Callable[..., CatalogServer]
@@ -156,3 +156,20 @@ def test_a_commit_of_a_thousand_files_takes_seconds(orders: Lake) -> None:
     orders.append(*files)
     assert time.monotonic() - started < 10
     assert list(range(1000)) == [file["row_id_start"] for file in orders.files()]
+
+
+def test_what_is_put_up_with_is_counted(start_server: StartServer, http: httpx.Client) -> None:
+    server = start_server()
+    lake = Lake(server, http)
+    lake.create_table("orders", None, BY_DAY)
+    stats = [{"field_id": 1, "value_count": 1, "null_count": 2}]
+    lake.append(lake.file(partition_values=["1"], column_stats=stats))
+    lake.refused("GET", "/namespaces/nowhere")
+    samples = dict(line.rsplit(" ", 1) for line in http.get(f"{server.url}/metrics").text.splitlines())
+    expected = {
+        "millpond_catalog_blind_partitioned_appends_total": "1.0",
+        "millpond_catalog_statistics_repaired_total": "1.0",
+        'millpond_catalog_refusals_total{code="not_found"}': "1.0",
+        'millpond_catalog_answers_total{method="GET",status="404"}': "1.0",
+    }
+    assert expected == {name: samples.get(name) for name in expected}

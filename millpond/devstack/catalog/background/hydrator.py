@@ -10,6 +10,7 @@ from pyhoglake.models import Column
 from pyhoglake.stats import extract_column_stats
 
 from millpond.devstack.catalog.background.objects import Footer, Objects
+from millpond.devstack.catalog.metrics import HYDRATION_FAULTS
 from millpond.devstack.catalog.shape import TableShape
 from millpond.devstack.catalog.stats import ColumnStats, repaired
 from millpond.devstack.catalog.storage import Storage, insert_rows
@@ -54,6 +55,7 @@ class Hydrator:
             except FileNotFoundError:
                 verdict = _Verdict("failed")
             except OSError as error:
+                HYDRATION_FAULTS.inc()
                 _log.warning("%s stays pending: %s", file.path, error)
                 continue
             if verdict.state == "failed":

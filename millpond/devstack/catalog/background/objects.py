@@ -31,8 +31,8 @@ class Objects:
             secret_key=settings.secret_key,
             endpoint_override=settings.endpoint,
             region=settings.region,
-            # Arrow waits at exit for what is under way, so an attempt is short and single: what fails is tried
-            # again by the next sweep.
+            # Arrow waits at exit for what is under way, so an attempt is short and single: what fails is
+            # tried again by the next sweep.
             connect_timeout=1,
             request_timeout=5,
             retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=1),

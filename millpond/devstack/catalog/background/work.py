@@ -9,6 +9,7 @@ from millpond.devstack.catalog.background.hydrator import Hydrator
 from millpond.devstack.catalog.background.objects import Objects
 from millpond.devstack.catalog.call import Clock
 from millpond.devstack.catalog.errors import CommitQueueTimeoutError
+from millpond.devstack.catalog.metrics import HYDRATION_FAULTS
 from millpond.devstack.catalog.settings import ObjectStoreSettings
 from millpond.devstack.catalog.storage import Storage
 
@@ -53,6 +54,8 @@ class ObjectWork:
             try:
                 self._hydrator.sweep()
             except CommitQueueTimeoutError as error:
+                HYDRATION_FAULTS.inc()
                 _log.warning("hydration waits for its next turn: %s", error.detail)
             except Exception:  # noqa: BLE001  # one bad file must not end hydration for all
+                HYDRATION_FAULTS.inc()
                 _log.exception("hydration failed; next try in %g s", self._interval_seconds)

@@ -31,6 +31,7 @@ from millpond.devstack.catalog.errors import (
     TableDroppedError,
 )
 from millpond.devstack.catalog.identifiers import check_object_path
+from millpond.devstack.catalog.metrics import BLIND_APPENDS
 from millpond.devstack.catalog.storage import insert_rows
 
 _log = logging.getLogger(__name__)
@@ -197,6 +198,7 @@ def _check_blindness(request: CommitRequest, targets: Sequence[_Target], policy:
             f"partition values for {tables} without a read_snapshot: keep read_snapshot in the request,"
             " so that a changed partition spec is noticed"
         )
+    BLIND_APPENDS.inc(len(blind))
     _log.warning("blind partitioned append to %s by %s: no read_snapshot", tables, policy.user_agent)
 
 

@@ -11,6 +11,7 @@ import orjson
 from millpond.devstack.catalog.engine.names import TableState
 from millpond.devstack.catalog.engine.request import FileRegistration
 from millpond.devstack.catalog.errors import InvalidError
+from millpond.devstack.catalog.metrics import STATISTICS_REPAIRED
 from millpond.devstack.catalog.stats import ColumnStats, check_rows, repaired
 
 _log = logging.getLogger(__name__)
@@ -131,6 +132,7 @@ def stats_of(file: FileRegistration, rules: FileRules) -> list[ColumnStats]:
     for given in file.column_stats or ():
         row, repairs = repaired(given, rules.leaf_types[given.field_id])
         if repairs:
+            STATISTICS_REPAIRED.inc()
             _log.warning(
                 "%s: statistics of field id %d set right: %s", file.path, row.field_id, "; ".join(repairs)
             )
