@@ -9,7 +9,7 @@ from typing import Final
 
 from millpond.devstack.catalog.server import NotLoopbackError, serve
 from millpond.devstack.catalog.settings import CatalogSettings, ObjectStoreSettings
-from millpond.devstack.catalog.storage import SchemaVersionError
+from millpond.devstack.catalog.storage import DatabaseUnusableError
 
 # In the environment, because arguments can be read by everyone on the machine.
 _ACCESS_KEY: Final = "HOGLAKE_S3_ACCESS_KEY"
@@ -28,10 +28,11 @@ def main(arguments: list[str] | None = None) -> int:
             refuse_blind_partitioned_appends=options.refuse_blind_partitioned_appends,
             require_attribution=options.require_attribution,
             receipt_retention_seconds=options.receipt_retention_seconds,
+            handler_threads=options.handler_threads,
             object_store=_object_store(options),
         )
         serve(settings, host=options.host, port=options.port)
-    except (NotLoopbackError, SchemaVersionError, ValueError, OSError) as error:
+    except (NotLoopbackError, DatabaseUnusableError, ValueError, OverflowError, OSError) as error:
         sys.stderr.write(f"development catalog: {error}\n")
         return 2
     return 0
@@ -51,6 +52,9 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         default=30_000,
         help="bounded wait before a 503; 0 waits for ever",
+    )
+    parser.add_argument(
+        "--handler-threads", type=int, default=32, help="requests at work at once (default: %(default)s)"
     )
     parser.add_argument(
         "--refuse-blind-partitioned-appends",

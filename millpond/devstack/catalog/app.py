@@ -43,7 +43,7 @@ def create_app(settings: CatalogSettings) -> Starlette:
     `app.state.storage` is the open database, for a server that wants to stop waiting commits.
 
     Raises:
-        SchemaVersionError: the file belongs to another version.
+        DatabaseUnusableError: the file cannot be opened, or belongs to another version.
     """
     storage = Storage(settings.database, wait_seconds=settings.wait_seconds)
     log = RequestLog(settings.request_log)

@@ -173,9 +173,7 @@ def _sibling_groups(columns: Sequence[Column]) -> Iterator[Sequence[Column]]:
 
 
 def edit(
-    columns: tuple[Column, ...],
-    path: str,
-    change: Callable[[Column, tuple[Column, ...]], Column | None],
+    columns: tuple[Column, ...], path: str, change: Callable[[Column, tuple[Column, ...]], Column | None]
 ) -> tuple[Column, ...]:
     """The tree with the column at a dotted path as `change(column, siblings)` answers; None removes it.
 

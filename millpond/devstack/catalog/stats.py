@@ -7,12 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from millpond.devstack.catalog.errors import InvalidError
-from millpond.devstack.catalog.types import (
-    BIG_ENDIAN_BOUND_BYTES,
-    FIXED_BOUND_BYTES,
-    FLOATS,
-    RAW_BOUND_TYPES,
-)
+from millpond.devstack.catalog.types import BIG_ENDIAN_BOUND_BYTES, FIXED_BOUND_BYTES, FLOATS, RAW_BOUND_TYPES
 from millpond.devstack.catalog.wire import Base64, Body, Int64
 
 _FORMATS: Final[Mapping[str, str]] = {"float": "<f", "double": "<d"}

@@ -20,10 +20,11 @@ from millpond.devstack.catalog.errors import CommitQueueTimeoutError
 SCHEMA_VERSION: Final = 1
 # A waiter looks up this often whether the server is stopping, so that SIGTERM need not wait for a lock.
 _WAIT_SLICE_SECONDS: Final = 0.2
+_CLOSE_SECONDS: Final = 0.5
 
 
-class SchemaVersionError(Exception):
-    """The database file was made by another version of this program, or by another program."""
+class DatabaseUnusableError(Exception):
+    """The file cannot be opened, or was made by another version of this program, or by another program."""
 
 
 class Storage:
@@ -42,9 +43,14 @@ class Storage:
         self._readers: list[sqlite3.Connection] = []
         self._readers_guard = threading.Lock()
         self._closed = False
-        self._writer = self._connect()
-        self._writer.execute("PRAGMA journal_mode = WAL")
-        _install_schema(self._writer, path)
+        try:
+            self._writer = self._connect()
+            self._writer.execute("PRAGMA journal_mode = WAL")
+            _install_schema(self._writer, path)
+        except sqlite3.Error as error:
+            raise DatabaseUnusableError(
+                f"database {path}: {error}; name a file in an existing folder"
+            ) from error
 
     @contextlib.contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
@@ -82,14 +88,16 @@ class Storage:
         self._stopping.set()
 
     def close(self) -> None:
-        """Close every connection; a transaction still open is rolled back by SQLite."""
+        """Close every connection that is not in use."""
         self.stop_waiting()
         with self._readers_guard:
             self._closed = True
-            connections = [*self._readers, self._writer]
-            self._readers.clear()
-        for connection in connections:
+            readers, self._readers = self._readers, []
+        for connection in readers:
             connection.close()
+        # A mutation that does not end in time is left to SQLite, which forgets it as after a crash.
+        if self._turn.acquire(timeout=_CLOSE_SECONDS):
+            self._writer.close()
 
     def _connect(self) -> sqlite3.Connection:
         # Connections move between threads, one at a time, hence check_same_thread=False.
@@ -166,6 +174,6 @@ def _install_schema(connection: sqlite3.Connection, path: Path) -> None:
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         elif version != SCHEMA_VERSION:
-            raise SchemaVersionError(
+            raise DatabaseUnusableError(
                 f"{path} has schema version {version}, this program reads {SCHEMA_VERSION}: name another file"
             )

@@ -49,6 +49,24 @@ def test_a_taken_port_is_one_line_and_status_2(tmp_path: Path) -> None:
     assert (2, 1) == (status, len(stderr.splitlines()))
 
 
+@pytest.mark.parametrize("port", ["-1", "65536"])
+def test_a_port_that_cannot_be_is_one_line_and_status_2(tmp_path: Path, port: str) -> None:
+    status, stderr = _run(tmp_path, "--port", port)
+    assert (2, 1) == (status, len(stderr.splitlines()))
+
+
+def test_a_database_in_no_folder_is_one_line_and_status_2(tmp_path: Path) -> None:
+    status, stderr = _run(tmp_path / "nowhere", "--port", "0")
+    assert (2, 1, True) == (status, len(stderr.splitlines()), str(tmp_path / "nowhere") in stderr)
+
+
+def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "c.db").write_text("my notes\n" * 1000)
+    status, stderr = _run(tmp_path, "--port", "0")
+    assert (2, 1) == (status, len(stderr.splitlines()))
+    assert (tmp_path / "c.db").read_text() == "my notes\n" * 1000
+
+
 def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "c.db") as db:
         db.execute("CREATE TABLE mine (x)")
@@ -97,6 +115,35 @@ def test_sigterm_does_not_wait_for_a_commit_that_waits_for_the_lock(
     holder.execute("ROLLBACK")
     holder.close()
     assert (path, 503) == (server.logged()[-1]["path"], server.logged()[-1]["status"])
+
+
+def test_a_request_that_waits_too_long_for_a_thread_is_told_to_come_back(
+    start_server: StartServer, http: httpx.Client
+) -> None:
+    server = start_server("--handler-threads", "1", "--commit-lock-timeout-ms", "400")
+    lake = Lake(server, http)
+    lake.create_table()
+    holder = sqlite3.connect(server.database, isolation_level=None, timeout=10)
+    holder.execute("BEGIN IMMEDIATE")
+    body = json.dumps({"appends": [lake.group()]})
+    with contextlib.ExitStack() as stack:
+        for _ in range(
+            2
+        ):  # the first one has the thread, the second one will have it when the first gives up
+            address = server.url.removeprefix("http://")
+            waiting = stack.enter_context(contextlib.closing(http_client.HTTPConnection(address, timeout=10)))
+            path = f"/v1/catalogs/{lake.name}/commit"
+            waiting.request("POST", path, body, {"Content-Type": "application/json"})
+        answer = lake.ask("GET", "")
+    assert (503, "commit_queue_timeout", "1") == (
+        answer.status_code,
+        answer.json()["error"],
+        answer.headers["Retry-After"],
+    )
+    assert http.get(f"{server.url}/livez").is_success
+    holder.execute("ROLLBACK")
+    holder.close()
+    wait_until(lambda: lake.ask("GET", "").is_success, deadline_seconds=5, what="free thread")
 
 
 def test_the_request_log_has_a_line_for_every_answer(start_server: StartServer, http: httpx.Client) -> None:

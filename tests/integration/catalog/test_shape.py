@@ -304,6 +304,14 @@ def test_a_rename_onto_a_live_name_is_refused(orders: Lake) -> None:
     assert (409, "already_exists") == _alter_refusal(orders, {"op": "rename_table", "new_name": "bills"})
 
 
+def test_an_alter_that_ends_where_it_began_is_a_snapshot_of_its_own(orders: Lake) -> None:
+    before = orders.head
+    there = {"op": "rename_table", "new_name": "bills"}
+    back = {"op": "rename_table", "new_name": "orders"}
+    assert before + 1 == orders.alter(there, back)["snapshot_id"]
+    assert (409, "already_exists") == _alter_refusal(orders, back)
+
+
 def test_the_guards_of_an_alter_count(orders: Lake) -> None:
     body = {"ops": [{"op": "set_table_comment", "comment": "x"}]}
     basis, other = orders.head, "00000000-0000-4000-8000-000000000000"

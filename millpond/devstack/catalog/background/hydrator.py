@@ -2,8 +2,8 @@
 
 import logging
 import sqlite3
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
 
 import pyarrow as pa
 from pyhoglake.models import Column
@@ -28,7 +28,8 @@ class _Pending:
     record_count: int
     footer_size: int | None
     file_size_bytes: int
-    shape: TableShape
+    table_id: int
+    shape: str
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,11 @@ class Hydrator:
         self._objects = objects
         self._min_file_bytes = min_file_bytes
 
-    def sweep(self) -> int:
-        """Look at every pending file once; answers how many were settled, the rest had transport faults."""
-        settled = 0
+    def sweep(self, should_stop: Callable[[], bool]) -> None:
+        """Look at every pending file once; one that cannot be read now stays pending."""
         for file in self._pending():
+            if should_stop():
+                return
             try:
                 verdict = self._judge(file)
             except FileNotFoundError:
@@ -61,8 +63,6 @@ class Hydrator:
             if verdict.state == "failed":
                 _log.warning("%s is no parquet file of %d rows", file.path, file.record_count)
             self._store(file, verdict)
-            settled += 1
-        return settled
 
     def _pending(self) -> list[_Pending]:
         with self._storage.read() as db:
@@ -70,8 +70,7 @@ class Hydrator:
                 "SELECT f.*, v.shape FROM data_file f JOIN table_version v USING (catalog_id, table_id)"
                 " WHERE f.stats_state = 'pending' AND f.end_snapshot IS NULL AND v.end_snapshot IS NULL"
             ).fetchall()
-        names = [name for name in _Pending.__dataclass_fields__ if name != "shape"]
-        return [_Pending(**{n: row[n] for n in names}, shape=TableShape.decode(row["shape"])) for row in rows]
+        return [_Pending(**{each.name: row[each.name] for each in fields(_Pending)}) for row in rows]
 
     def _judge(self, file: _Pending) -> _Verdict:
         try:
@@ -84,7 +83,7 @@ class Hydrator:
         missing = any(_FIELD_ID not in (leaf.metadata or {}) for leaf in _leaves(footer.schema))
         if missing or footer.object_size_bytes < self._min_file_bytes:
             return _Verdict("provided", missing)
-        return _Verdict("provided", stats=footer_stats(footer, file.shape))
+        return _Verdict("provided", stats=footer_stats(footer, TableShape.decode(file.shape)))
 
     def _store(self, file: _Pending, verdict: _Verdict) -> None:
         ids = {"catalog_id": file.catalog_id, "data_file_id": file.data_file_id}
@@ -92,8 +91,16 @@ class Hydrator:
             updated = db.execute(
                 "UPDATE data_file SET stats_state = :state, missing_field_ids = :missing"
                 " WHERE catalog_id = :catalog_id AND data_file_id = :data_file_id"
-                " AND stats_state = 'pending'",
-                {**ids, "state": verdict.state, "missing": verdict.missing_field_ids},
+                " AND stats_state = 'pending' AND :shape = (SELECT shape FROM table_version v WHERE"
+                " v.catalog_id = :catalog_id AND v.table_id = :table_id AND v.end_snapshot IS NULL)",
+                # Under another shape the bounds may have another width: the next sweep reads it again.
+                {
+                    **ids,
+                    "table_id": file.table_id,
+                    "shape": file.shape,
+                    "state": verdict.state,
+                    "missing": verdict.missing_field_ids,
+                },
             )
             if updated.rowcount:
                 _insert_stats(db, ids, verdict.stats)

@@ -52,7 +52,7 @@ class ObjectWork:
     def _sweep(self) -> None:
         while not self._stopping.wait(self._interval_seconds):
             try:
-                self._hydrator.sweep()
+                self._hydrator.sweep(self._stopping.is_set)
             except CommitQueueTimeoutError as error:
                 HYDRATION_FAULTS.inc()
                 _log.warning("hydration waits for its next turn: %s", error.detail)

@@ -69,8 +69,7 @@ def set_retention(mutation: Mutation, seconds: int | None) -> None:
     if seconds is not None and seconds < 1:
         raise InvalidError(f"snapshot_retention_seconds must be positive, is {seconds}; null disables it")
     mutation.db.execute(
-        "UPDATE catalog SET retention_seconds = ? WHERE catalog_id = ?",
-        (seconds, mutation.catalog_id),
+        "UPDATE catalog SET retention_seconds = ? WHERE catalog_id = ?", (seconds, mutation.catalog_id)
     )
 
 

@@ -93,22 +93,11 @@ def store_receipt(mutation: Mutation, key: str, digest: bytes, result: CommitRes
     """Step 14: remember the publication under its key."""
     mutation.db.execute(
         "INSERT INTO receipt VALUES (?, ?, ?, ?, ?, ?)",
-        (
-            mutation.catalog_id,
-            key,
-            digest,
-            result.snapshot_id,
-            result.schema_version,
-            mutation.now_us,
-        ),
+        (mutation.catalog_id, key, digest, result.snapshot_id, result.schema_version, mutation.now_us),
     )
 
 
-def publish_commit(
-    mutation: Mutation,
-    request: CommitRequest,
-    policy: CommitPolicy,
-) -> CommitResult:
+def publish_commit(mutation: Mutation, request: CommitRequest, policy: CommitPolicy) -> CommitResult:
     """Steps 7 to 13: judge the request against the head and publish it as one snapshot.
 
     The caller holds the catalog lock and rolls back on any refusal.
@@ -218,16 +207,9 @@ def _check_window(
 
 
 def _check_removals(db: sqlite3.Connection, catalog: CatalogState, paths: Sequence[str]) -> None:
-    if (
-        db.execute("SELECT 1 FROM removal WHERE catalog_id = ? LIMIT 1", (catalog.catalog_id,)).fetchone()
-        is None
-    ):
-        return
+    queued = "SELECT 1 FROM removal WHERE catalog_id = ? AND path = ?"
     for path in paths:
-        queued = db.execute(
-            "SELECT 1 FROM removal WHERE catalog_id = ? AND path = ?", (catalog.catalog_id, path)
-        ).fetchone()
-        if queued is not None:
+        if db.execute(queued, (catalog.catalog_id, path)).fetchone() is not None:
             raise CommitConflictError(
                 f"{path} waits for its physical deletion: write the object under a fresh path"
             )

@@ -80,9 +80,7 @@ def prepare_creation(
 
 
 def commit_creation(
-    mutation: Mutation,
-    operation_id: str,
-    files: Sequence[FileRegistration],
+    mutation: Mutation, operation_id: str, files: Sequence[FileRegistration]
 ) -> dict[str, Any]:
     """Publish a prepared table, or settle for good why it cannot be.
 
@@ -150,10 +148,7 @@ def _obstacle(db: sqlite3.Connection, catalog: CatalogState, stored: sqlite3.Row
 
 
 def _publish(
-    mutation: Mutation,
-    stored: sqlite3.Row,
-    files: Sequence[FileRegistration],
-    digest: bytes,
+    mutation: Mutation, stored: sqlite3.Row, files: Sequence[FileRegistration], digest: bytes
 ) -> None:
     namespace = Namespace(stored["namespace_id"], stored["namespace"])
     shape = TableShape.decode(stored["shape"])
@@ -170,13 +165,7 @@ def _publish(
     mutation.db.execute(
         "UPDATE table_creation SET state = 'committed', files = ?, snapshot_id = ?, schema_version = ?"
         " WHERE catalog_id = ? AND operation_id = ?",
-        (
-            digest,
-            result.snapshot_id,
-            result.schema_version,
-            mutation.catalog_id,
-            stored["operation_id"],
-        ),
+        (digest, result.snapshot_id, result.schema_version, mutation.catalog_id, stored["operation_id"]),
     )
 
 

@@ -9,10 +9,7 @@ from millpond.devstack.catalog.errors import CommitConflictError, InvalidError
 
 
 def publish_vectors(
-    mutation: Mutation,
-    table: TableState,
-    vectors: Sequence[VectorRegistration],
-    read_snapshot: int,
+    mutation: Mutation, table: TableState, vectors: Sequence[VectorRegistration], read_snapshot: int
 ) -> None:
     """Store vectors against the files `read_snapshot` saw, each replacing the live one of its file."""
     targets = [vector.data_file_id for vector in vectors]
@@ -41,10 +38,7 @@ def publish_vectors(
 
 
 def _check_target(
-    mutation: Mutation,
-    table: TableState,
-    vector: VectorRegistration,
-    read_snapshot: int,
+    mutation: Mutation, table: TableState, vector: VectorRegistration, read_snapshot: int
 ) -> None:
     target = mutation.db.execute(
         "SELECT * FROM data_file WHERE catalog_id = ? AND data_file_id = ? AND table_id = ?",

@@ -24,12 +24,10 @@ def expire(mutation: Mutation, *, batch: int) -> dict[str, Any]:
     counts = {"snapshots_expired": 0, "data_files_queued": 0, "delete_files_queued": 0}
     if floor > mutation.catalog.floor:
         counts["snapshots_expired"] = mutation.db.execute(
-            "DELETE FROM snapshot WHERE catalog_id = ? AND snapshot_id < ?",
-            (mutation.catalog_id, floor),
+            "DELETE FROM snapshot WHERE catalog_id = ? AND snapshot_id < ?", (mutation.catalog_id, floor)
         ).rowcount
         mutation.db.execute(
-            "DELETE FROM change WHERE catalog_id = ? AND snapshot_id < ?",
-            (mutation.catalog_id, floor),
+            "DELETE FROM change WHERE catalog_id = ? AND snapshot_id < ?", (mutation.catalog_id, floor)
         )
         vectors = _retire(mutation, "delete_file", floor)
         files = _retire(mutation, "data_file", floor)

@@ -34,9 +34,7 @@ def create_namespace(mutation: Mutation, name: str) -> Namespace:
 
 
 def drop_namespace(
-    mutation: Mutation,
-    namespace: Namespace,
-    expected_namespace_id: int | None,
+    mutation: Mutation, namespace: Namespace, expected_namespace_id: int | None
 ) -> CommitResult:
     """End an empty namespace."""
     if expected_namespace_id not in {None, namespace.namespace_id}:

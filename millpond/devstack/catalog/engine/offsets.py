@@ -33,12 +33,7 @@ def load_offset(
     return _offset_json(row)
 
 
-def commit_offset(
-    mutation: Mutation,
-    consumer_id: str,
-    table_uuid: str,
-    snapshot_id: int,
-) -> dict[str, Any]:
+def commit_offset(mutation: Mutation, consumer_id: str, table_uuid: str, snapshot_id: int) -> dict[str, Any]:
     """Move an offset forward, or leave it where it is; the order of checks is the contract's."""
     check_retained(mutation.catalog, snapshot_id, "snapshot_id")
     known = mutation.db.execute(

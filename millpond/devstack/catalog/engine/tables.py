@@ -15,12 +15,7 @@ from millpond.devstack.catalog.engine.ledger import (
     check_basis,
     ddl_since,
 )
-from millpond.devstack.catalog.engine.names import (
-    Namespace,
-    TableState,
-    check_incarnation,
-    find_table,
-)
+from millpond.devstack.catalog.engine.names import Namespace, TableState, check_incarnation, find_table
 from millpond.devstack.catalog.errors import (
     AlreadyExistsError,
     DdlSinceReadSnapshotError,
@@ -57,12 +52,7 @@ def new_shape(definitions: Sequence[ColumnDefinition]) -> TableShape:
     return TableShape(columns, next_field_id=1 + sum(1 for _ in walk(columns)))
 
 
-def create_table(
-    mutation: Mutation,
-    namespace: Namespace,
-    name: str,
-    shape: TableShape,
-) -> DdlResult:
+def create_table(mutation: Mutation, namespace: Namespace, name: str, shape: TableShape) -> DdlResult:
     """Make a table of a checked shape in a live namespace."""
     check_identifier("table", name)
     if find_table(mutation.db, mutation.catalog, namespace, name) is not None:
@@ -73,11 +63,7 @@ def create_table(
 
 
 def insert_table(
-    mutation: Mutation,
-    namespace: Namespace,
-    name: str,
-    shape: TableShape,
-    table_uuid: str,
+    mutation: Mutation, namespace: Namespace, name: str, shape: TableShape, table_uuid: str
 ) -> TableState:
     """Store a new incarnation, beginning at the snapshot about to be published."""
     table = TableState(mutation.allocate("table"), table_uuid, namespace, name, shape, next_row_id=0)
@@ -89,12 +75,7 @@ def insert_table(
     return table
 
 
-def alter_table(
-    mutation: Mutation,
-    table: TableState,
-    ops: Sequence[AlterOp],
-    guards: Guards,
-) -> DdlResult:
+def alter_table(mutation: Mutation, table: TableState, ops: Sequence[AlterOp], guards: Guards) -> DdlResult:
     """Apply operations in order; the last shape is published, or nothing."""
     if not ops:
         raise InvalidError("an alter needs at least one operation")
@@ -104,12 +85,7 @@ def alter_table(
     shape, name = table.shape, table.name
     for op in ops:
         if isinstance(op, RenameTable):
-            check_identifier("table", op.new_name)
-            if (
-                op.new_name == name
-                or find_table(mutation.db, mutation.catalog, table.namespace, op.new_name) is not None
-            ):
-                raise AlreadyExistsError(f"table {table.namespace.name}.{op.new_name} exists")
+            _check_free(mutation, table, name, op.new_name)
             name = op.new_name
         else:
             shape = apply(shape, op)
@@ -119,6 +95,14 @@ def alter_table(
     _widen_bounds(mutation, table, altered)
     changes = [Change("table_altered", table.table_id)]
     return DdlResult(altered, mutation.publish(changes, ddl=True))
+
+
+def _check_free(mutation: Mutation, table: TableState, current: str, wanted: str) -> None:
+    check_identifier("table", wanted)
+    holder = find_table(mutation.db, mutation.catalog, table.namespace, wanted)
+    # Within one alter a table may take back the name it had when the alter began.
+    if wanted == current or (holder is not None and holder.table_id != table.table_id):
+        raise AlreadyExistsError(f"table {table.namespace.name}.{wanted} exists")
 
 
 def drop_table(mutation: Mutation, table: TableState) -> CommitResult:
@@ -132,11 +116,7 @@ def drop_table(mutation: Mutation, table: TableState) -> CommitResult:
     return mutation.publish([Change("table_dropped", table.table_id)], ddl=True)
 
 
-def truncate_table(
-    mutation: Mutation,
-    table: TableState,
-    expected_table_uuid: str,
-) -> CommitResult:
+def truncate_table(mutation: Mutation, table: TableState, expected_table_uuid: str) -> CommitResult:
     """End every live file of a table; identity, shape and row-id allocator stay."""
     check_incarnation(table, expected_table_uuid)
     _end_files(mutation, table)

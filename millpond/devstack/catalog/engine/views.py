@@ -27,12 +27,7 @@ def load_view(
 
 
 def create_view(
-    mutation: Mutation,
-    namespace: Namespace,
-    *,
-    name: str,
-    sql: str,
-    dialect: str,
+    mutation: Mutation, namespace: Namespace, *, name: str, sql: str, dialect: str
 ) -> dict[str, Any]:
     """Make a view; its text is not looked into."""
     check_identifier("view", name)
@@ -56,11 +51,7 @@ def create_view(
     return load_view(mutation.db, mutation.catalog, namespace, name)
 
 
-def drop_view(
-    mutation: Mutation,
-    namespace: Namespace,
-    name: str,
-) -> CommitResult:
+def drop_view(mutation: Mutation, namespace: Namespace, name: str) -> CommitResult:
     """End a view."""
     row = _live_view(mutation.db, mutation.catalog, namespace, name)
     mutation.db.execute(
