@@ -79,7 +79,9 @@ def test_a_token_that_cannot_be_signed_is_counted_and_raised() -> None:
     with capture_logs() as events, pytest.raises(AttributeError):  # the signer's own word for no credentials
         token("")
     assert value(series, "millpond_errors_total", type="kafka_token") == 1
-    assert ["no MSK IAM token"] == [event["event"] for event in events]
+    (event,) = events
+    assert (event["log_level"], event["region"]) == ("error", "eu-west-1")
+    assert "no MSK IAM token: give the pod a role" in event["event"]
 
 
 def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,6 @@
 import json
 import socket
 from collections.abc import Iterator
-from functools import partialmethod
-from http.server import ThreadingHTTPServer
 from typing import Any
 
 import httpx
@@ -15,14 +13,6 @@ from millpond.errors import ConfigError
 from millpond.metrics import Metrics
 from millpond.server import LIVENESS_SECONDS, Health, OperatorServer
 from tests.unit.fakes import FakeClock, metrics
-
-
-@pytest.fixture(autouse=True)
-def _stopped_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server looks twice a second whether it should stop; all these tests would wait for that."""
-    monkeypatch.setattr(
-        ThreadingHTTPServer, "serve_forever", partialmethod(ThreadingHTTPServer.serve_forever, 0.005)
-    )
 
 
 @pytest.fixture
@@ -50,7 +40,7 @@ def server(series: Metrics, health: Health) -> Iterator[OperatorServer]:
 
 def get(server: OperatorServer, path: str) -> httpx.Response:
     """The answer to one request."""
-    return httpx.get(f"http://127.0.0.1:{server.port}{path}", timeout=10)
+    return httpx.get(f"http://127.0.0.1:{server.port}{path}", timeout=5)
 
 
 def report(server: OperatorServer, path: str) -> tuple[int, dict[str, Any]]:
