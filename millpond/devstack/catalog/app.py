@@ -1,21 +1,13 @@
-"""The ASGI application: route table, thread hand-over, and the mapping of refusals to answers.
-
-Handlers block on SQLite (a commit may wait half a minute for the catalog lock), so each runs in a worker
-thread and the event loop stays free to read requests and answer probes. The number of threads is bounded, and
-so is the wait for one: an overload answers 503 instead of piling up (contract 2.1).
-"""
+"""The ASGI application: the route table, and the mapping of refusals to answers."""
 
 import contextlib
 import logging
-import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 from urllib.parse import unquote
 
-import anyio
 import orjson
-from anyio.to_thread import run_sync
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -26,7 +18,8 @@ from starlette.routing import Route
 import millpond
 from millpond.devstack.catalog.access import Access, EncodedPath, RequestLog
 from millpond.devstack.catalog.call import Background, Call, Reply, Service
-from millpond.devstack.catalog.errors import BadRequestError, CatalogError, CommitQueueTimeoutError
+from millpond.devstack.catalog.errors import BadRequestError, CatalogError
+from millpond.devstack.catalog.gate import Gate
 from millpond.devstack.catalog.metrics import REFUSALS, REGISTRY
 from millpond.devstack.catalog.routes import ROUTES, Endpoint
 from millpond.devstack.catalog.settings import CatalogSettings
@@ -49,7 +42,7 @@ def create_app(settings: CatalogSettings) -> Starlette:
     log = RequestLog(settings.request_log)
     background = _background(settings, storage)
     service = Service(storage, settings, _micros, background)
-    gate = _Gate(settings.handler_threads, settings.wait_seconds)
+    gate = Gate(settings.handler_threads, settings.wait_seconds)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -80,33 +73,12 @@ def _background(settings: CatalogSettings, storage: Storage) -> Background | Non
     return ObjectWork(settings.object_store, storage, _micros)
 
 
-class _Gate:
-    """Bounds the number of handler threads and the wait for one."""
-
-    def __init__(self, threads: int, wait_seconds: float | None) -> None:
-        self._tokens = anyio.CapacityLimiter(threads)
-        self._unbounded = anyio.CapacityLimiter(math.inf)  # the real bound is above, with a deadline
-        self._wait_seconds = math.inf if wait_seconds is None else wait_seconds
-
-    async def run(self, handler: Callable[[Call], Reply], call: Call) -> Reply:
-        """Run a handler in a thread; a client that goes away does not stop it half way."""
-        try:
-            with anyio.fail_after(self._wait_seconds):
-                await self._tokens.acquire_on_behalf_of(call)
-        except TimeoutError:
-            raise CommitQueueTimeoutError(f"no handler thread within {self._wait_seconds:g} s") from None
-        try:
-            return await run_sync(handler, call, limiter=self._unbounded)
-        finally:
-            self._tokens.release_on_behalf_of(call)
-
-
-def _route(row: Endpoint, service: Service, gate: _Gate) -> Route:
+def _route(row: Endpoint, service: Service, gate: Gate) -> Route:
     return Route("/v1" + row.path, _endpoint(row.handler, service, gate), methods=[row.method])
 
 
 def _endpoint(
-    handler: Callable[[Call], Reply], service: Service, gate: _Gate
+    handler: Callable[[Call], Reply], service: Service, gate: Gate
 ) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         try:
@@ -142,7 +114,7 @@ def _empty(status: int) -> Callable[[Request, Exception], Response]:
     return answer
 
 
-def _service_routes(service: Service, gate: _Gate) -> list[Route]:
+def _service_routes(service: Service, gate: Gate) -> list[Route]:
     async def metrics(_: Request) -> Response:
         return Response(generate_latest(REGISTRY), media_type=CONTENT_TYPE_LATEST)
 

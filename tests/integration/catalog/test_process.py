@@ -105,8 +105,8 @@ def test_sigterm_does_not_wait_for_a_commit_that_waits_for_the_lock(
     body = json.dumps({"appends": [lake.group()]})
     path = f"/v1/catalogs/{lake.name}/commit"
     waiting.request("POST", path, body, {"Content-Type": "application/json"})  # sent, not yet answered
-    # The server reads its connections in order: once it answers this one, it has the commit.
-    assert http.get(f"{server.url}/livez").is_success
+    # Connections are accepted in order: once a later one is answered, the server has the commit.
+    assert httpx.get(f"{server.url}/livez").is_success
     started = time.monotonic()
     assert server.stop() == 0
     assert time.monotonic() - started < 2
@@ -115,35 +115,6 @@ def test_sigterm_does_not_wait_for_a_commit_that_waits_for_the_lock(
     holder.execute("ROLLBACK")
     holder.close()
     assert (path, 503) == (server.logged()[-1]["path"], server.logged()[-1]["status"])
-
-
-def test_a_request_that_waits_too_long_for_a_thread_is_told_to_come_back(
-    start_server: StartServer, http: httpx.Client
-) -> None:
-    server = start_server("--handler-threads", "1", "--commit-lock-timeout-ms", "400")
-    lake = Lake(server, http)
-    lake.create_table()
-    holder = sqlite3.connect(server.database, isolation_level=None, timeout=10)
-    holder.execute("BEGIN IMMEDIATE")
-    body = json.dumps({"appends": [lake.group()]})
-    with contextlib.ExitStack() as stack:
-        for _ in range(
-            2
-        ):  # the first one has the thread, the second one will have it when the first gives up
-            address = server.url.removeprefix("http://")
-            waiting = stack.enter_context(contextlib.closing(http_client.HTTPConnection(address, timeout=10)))
-            path = f"/v1/catalogs/{lake.name}/commit"
-            waiting.request("POST", path, body, {"Content-Type": "application/json"})
-        answer = lake.ask("GET", "")
-    assert (503, "commit_queue_timeout", "1") == (
-        answer.status_code,
-        answer.json()["error"],
-        answer.headers["Retry-After"],
-    )
-    assert http.get(f"{server.url}/livez").is_success
-    holder.execute("ROLLBACK")
-    holder.close()
-    wait_until(lambda: lake.ask("GET", "").is_success, deadline_seconds=5, what="free thread")
 
 
 def test_the_request_log_has_a_line_for_every_answer(start_server: StartServer, http: httpx.Client) -> None:
