@@ -22,11 +22,14 @@ _ABANDON_SLACK_SECONDS = 5.0
 
 T = TypeVar("T")
 
+Entries = Mapping[Partition, Committed]
+"""What a group stores, by partition."""
+
 
 class OffsetStore(Protocol):
     """Where positions are kept: the group's coordinator."""
 
-    def committed(self, deadline: Deadline) -> Mapping[Partition, Committed]:
+    def committed(self, deadline: Deadline) -> Entries:
         """What is stored for each owned partition."""
 
     def commit(self, positions: Positions, metadata: CommitMetadata, deadline: Deadline) -> None:
@@ -62,31 +65,56 @@ class Publisher:
         Raises:
             Fatal, Fenced, Exhausted: the positions are not committed then.
         """
-        receipt = self._climb(lambda: self._write(flush, deadline), deadline, self._attempts, "write_retry")
+        before = self._as_committed(flush.start)
+        receipt = self._climb(
+            lambda: self._write(flush, before, deadline), deadline, self._attempts, "write_retry"
+        )
         self._snapshot = max(self._snapshot, receipt.snapshot)
-        self._climb(lambda: self._commit(flush.end, deadline), deadline, COMMIT_ATTEMPTS, "offset_commit")
+        after = self._as_committed(flush.end)
+        self._climb(
+            lambda: self._commit(flush.end, before, after, deadline),
+            deadline,
+            COMMIT_ATTEMPTS,
+            "offset_commit",
+        )
         return receipt
 
-    def _write(self, flush: Flush, deadline: Deadline) -> Receipt:
-        self._check_ownership(flush.start, deadline)
+    def _write(self, flush: Flush, before: Entries, deadline: Deadline) -> Receipt:
+        self._check_ownership(self._offsets.committed(deadline), before)
         if not flush.rows:
             return Receipt(self._snapshot, 0, 0)
         return self._sink.write(self._source, flush, deadline)
 
-    def _check_ownership(self, start: Positions, deadline: Deadline) -> None:
-        """What the group stores must be what this process wrote last (design 3, fencing)."""
-        for partition, entry in self._offsets.committed(deadline).items():
-            if entry.offset == start[partition]:
-                continue
-            raise Fenced(
-                f"partition {partition} of {self._source.topic} is committed at {entry.offset}, but this "
-                f"process left it at {start[partition]}; another process uses group "
-                f"{self._source.group_id!r}, or its offsets were set by hand"
-            )
+    def _commit(self, end: Positions, before: Entries, after: Entries, deadline: Deadline) -> None:
+        """Store the positions after the flush, if the group still holds the ones before it.
 
-    def _commit(self, end: Positions, deadline: Deadline) -> None:
-        metadata = CommitMetadata(self._snapshot, str(self._layout), self._source.topic_id)
-        self._offsets.commit(end, metadata, deadline)
+        The look is not only for other owners: a process that slept between publishing and here must not
+        take back what its heir has committed since (apache/iceberg 17551). An earlier try of ours may
+        have arrived, in part or whole, although its answer did not.
+        """
+        stored = self._offsets.committed(deadline)
+        self._check_ownership(stored, before, after)
+        if stored != after:
+            self._offsets.commit(end, self._note(), deadline)
+
+    def _check_ownership(self, stored: Entries, *ours: Entries) -> None:
+        """What the group stores must be what this process wrote last (design 3, fencing)."""
+        for partition, entry in stored.items():
+            if not any(entry == entries[partition] for entries in ours):
+                left = ours[0][partition]
+                raise Fenced(
+                    f"partition {partition} of {self._source.topic} is committed at {entry.offset} with "
+                    f"{entry.metadata}, but this process left it at {left.offset} with {left.metadata}; "
+                    f"another process uses group {self._source.group_id!r}, or somebody set its offsets"
+                )
+
+    def _as_committed(self, positions: Positions) -> Entries:
+        """What the group holds once this process has committed `positions` after the last snapshot."""
+        note = self._note()
+        return {partition: Committed(offset, note) for partition, offset in positions.items()}
+
+    def _note(self) -> CommitMetadata:
+        return CommitMetadata(self._snapshot, str(self._layout), self._source.topic_id)
 
     def _climb(self, call: Callable[[], T], deadline: Deadline, attempts: int, error_type: str) -> T:
         """Call until it succeeds: 1, 2, 4 … 30 s apart, never past the deadline."""

@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 import structlog
+from structlog.tracebacks import ExceptionDictTransformer
 
 
 def configure(level: str, log_format: str) -> None:
@@ -21,9 +22,18 @@ def configure(level: str, log_format: str) -> None:
         structlog.processors.StackInfoRenderer(),
     ]
     if log_format == "json":
-        renderer: list[Any] = [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        # Without the values of local variables: a frame of ours may hold a password.
+        frames = ExceptionDictTransformer(show_locals=False)
+        renderer: list[Any] = [
+            structlog.processors.ExceptionRenderer(frames),
+            structlog.processors.JSONRenderer(),
+        ]
     else:
-        renderer = [structlog.dev.ConsoleRenderer(colors=sys.stdout.isatty())]
+        renderer = [
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stdout.isatty(), exception_formatter=structlog.dev.plain_traceback
+            )
+        ]
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level)),

@@ -31,10 +31,7 @@ _WATCHDOG_SLACK_SECONDS = 5.0
 
 def run(environ: Mapping[str, str]) -> int:
     """Run the service until it is asked to stop; the exit code (design 5)."""
-    logs.configure(
-        environ.get("LOG_LEVEL", "").strip().upper() or "INFO",
-        environ.get("MILLPOND_LOG_FORMAT", "").strip() or "json",
-    )
+    logs.configure("INFO", environ.get("MILLPOND_LOG_FORMAT", "").strip().lower() or "json")
     try:
         config = load(environ)
     except ConfigError as error:

@@ -36,7 +36,11 @@ def token_source(config: Config, metrics: Metrics) -> Callable[[str], tuple[str,
             text, expires_ms = MSKAuthTokenProvider.generate_auth_token(region)
         except Exception as error:
             metrics.errors.inc(type="kafka_token")
-            logger().error("no MSK IAM token", region=region, error=repr(error))
+            logger().error(
+                "no MSK IAM token: give the pod a role, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+                region=region,
+                error=repr(error),
+            )
             raise
         return text, expires_ms / 1000
 

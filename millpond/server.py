@@ -16,6 +16,7 @@ from millpond.errors import ConfigError
 from millpond.metrics import Metrics
 
 LIVENESS_SECONDS = MAX_FLUSH_SECONDS
+_POLL_SECONDS = 0.05  # how soon stop() is noticed
 
 
 class Health:
@@ -70,7 +71,9 @@ class OperatorServer:
                 [f"MILLPOND_HTTP_PORT={port}: cannot listen there: {error.strerror}"]
             ) from error
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, name="operator-http", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(_POLL_SECONDS,), name="operator-http", daemon=True
+        )
 
     @property
     def port(self) -> int:
@@ -83,9 +86,10 @@ class OperatorServer:
 
     def stop(self) -> None:
         """Stop answering and free the port."""
-        self._server.shutdown()
+        if self._thread.is_alive():  # shutdown() waits for ever for a loop that does not run
+            self._server.shutdown()
+            self._thread.join(5)
         self._server.server_close()
-        self._thread.join(5)
 
 
 class _Handler(BaseHTTPRequestHandler):

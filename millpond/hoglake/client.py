@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -76,6 +77,17 @@ class CatalogClient(HoglakeClient):
         self._deadline: Deadline | None = None
         self._retry_after: float | None = None
         self._http.event_hooks = {"request": [self._cut], "response": [self._note_retry_after]}
+
+    def _request(self, method: str, path: str, **options: Any) -> Any:
+        """An answer that is no JSON is an answer of the wrong shape, not a defect of ours."""
+        try:
+            return super()._request(method, path, **options)
+        except json.JSONDecodeError as error:
+            malformed = MalformedResponseError(
+                f"{method} {path}: what answers at {self.base_url} is no hoglake server, or was cut short"
+            )
+            malformed.retryable = True  # a commit's outcome is unknown then; pyhoglake keeps its basis
+            raise malformed from error
 
     def bind(self, deadline: Deadline) -> None:
         """Cut all requests from now on to what is left of `deadline`."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import httpx
 import pyarrow as pa
 from pyhoglake import (
     AlreadyExistsError,
     AlterOp,
     Catalog,
     CommitConflictError,
+    HoglakeError,
     Namespace,
     NotFoundError,
     Table,
@@ -18,7 +20,7 @@ from pyhoglake import (
     ops,
 )
 
-from millpond.errors import Fatal
+from millpond.errors import Fatal, Retryable
 from millpond.hoglake.layout import Layout, missing_declarations
 from millpond.logs import logger
 from millpond.metrics import Metrics
@@ -87,11 +89,21 @@ def evolve(handle: Table, info: TableInfo, batch: pa.Table, metrics: Metrics) ->
             return info
         try:
             info = _alter(handle, wanted, metrics)
-        except CommitConflictError:
+        except HoglakeError as error:
+            if _is_refused(error):
+                return _one_by_one(handle, wanted, metrics)
+            if error.status_code != httpx.codes.CONFLICT:
+                raise
             info = handle.info(totals=False)
-        except ValidationError:
-            return _one_by_one(handle, wanted, metrics)
+    if _operations(info, batch):
+        # Leaving the columns out would lose their values; the flush is tried again as a whole.
+        raise Retryable(f"table {info.namespace}.{info.name} is altered by others all the time")
     return info
+
+
+def _is_refused(error: HoglakeError) -> bool:
+    """Whether asking again is in vain. The clients disagree on the type of `idless_files_present`."""
+    return isinstance(error, ValidationError) or error.message == "idless_files_present"
 
 
 def _operations(info: TableInfo, batch: pa.Table) -> list[AlterOp]:
@@ -123,7 +135,9 @@ def _one_by_one(handle: Table, wanted: list[AlterOp], metrics: Metrics) -> Table
     for operation in wanted:
         try:
             _alter(handle, [operation], metrics)
-        except (ValidationError, CommitConflictError) as error:
+        except HoglakeError as error:
+            if not _is_refused(error) and error.status_code != httpx.codes.CONFLICT:
+                raise
             metrics.errors.inc(type="schema")
             logger().warning(
                 "a column was refused and is left out", operation=operation.body, error=str(error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -173,7 +172,7 @@ class HoglakeSink:
         prepared.sent += 1
         try:
             result = self._live_catalog.commit_prepared(prepared.payload, table=prepared.handle)
-        except (HoglakeError, httpx.HTTPError, ValueError) as error:
+        except (HoglakeError, httpx.HTTPError) as error:
             return self._refused(error, prepared, source)
         self._published(prepared)
         if prepared.sent > 1:
@@ -279,7 +278,7 @@ class HoglakeSink:
         except IncarnationChangedError as error:
             self._cache.drop_table()
             raise Retryable(f"{what}: {_tell(error)}") from error
-        except (HoglakeError, httpx.HTTPError, json.JSONDecodeError) as error:
+        except (HoglakeError, httpx.HTTPError) as error:
             self._cache.drop()
             if is_transient(error):
                 wait = self._client.take_retry_after()
