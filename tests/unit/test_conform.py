@@ -118,6 +118,7 @@ def test_every_row_of_a_flush_carries_the_same_instant() -> None:
 
 def test_rows_without_columns_are_stamped_too() -> None:
     table = stamp(pa.table({"_inserted_at": pa.nulls(3)}), INSERTED_AT)
+    assert ["_inserted_at"] == table.column_names
     assert [{"_inserted_at": INSERTED_AT}] * 3 == table.to_pylist()
 
 

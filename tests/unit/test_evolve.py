@@ -268,11 +268,12 @@ def test_a_catalog_that_fails_makes_no_namespace() -> None:
 
 def test_a_table_is_made_of_the_columns_that_have_a_type_and_the_instant() -> None:
     namespace: Any = Names()
-    batch = pa.table({"a": [1], "n": [None], "_inserted_at": pa.nulls(1), "s": ["x"]})
+    instant = pa.nulls(1, pa.timestamp("us", "UTC"))
+    batch = pa.table({"_inserted_at": instant, "a": [1], "n": [None], "s": ["x"]})
     assert str(create_table(namespace, "events", batch)) == "events"
     (schema,) = namespace.made
-    expected = {"a": pa.int64(), "s": pa.string(), "_inserted_at": pa.timestamp("us", "UTC")}
-    assert expected == {field.name: field.type for field in schema}
+    expected = [("a", pa.int64()), ("s", pa.string()), ("_inserted_at", pa.timestamp("us", "UTC"))]
+    assert expected == [(field.name, field.type) for field in schema]
 
 
 def test_a_table_made_by_a_faster_replica_is_taken() -> None:

@@ -1,5 +1,7 @@
 """A flush goes to the sink, then its offsets to the group: one deadline, and this order only."""
 
+from dataclasses import replace
+
 import pytest
 
 from millpond.budget import backoff_seconds
@@ -7,6 +9,7 @@ from millpond.deadline import Deadline
 from millpond.errors import DeadlineExceeded, Exhausted, Fatal, Fenced, MillpondError, Retryable
 from millpond.flush import COMMIT_ATTEMPTS, InFlight, Publisher
 from millpond.metrics import Metrics
+from millpond.offsets import Positions
 from millpond.positions import CommitMetadata, Layout
 from millpond.sink import Flush, Receipt, Source
 from tests.unit.fakes import (
@@ -219,6 +222,47 @@ def test_ownership_is_checked_again_before_every_attempt() -> None:
     with pytest.raises(Fenced):
         bench.publish()
     assert (1, 0) == (bench.sink.attempts, bench.sink.rows)
+
+
+class Succeeded(FakeSink):
+    """While the sink publishes, an heir of this process goes on with the group."""
+
+    def __init__(self, log: FakeLog, heir: dict[int, int]) -> None:
+        super().__init__()
+        self.log = log
+        self.heir = heir
+
+    def write(self, source: Source, flush: Flush, deadline: Deadline) -> Receipt:
+        receipt = super().write(source, flush, deadline)
+        self.log.stored |= FakeLog(self.heir, metadata=replace(OURS, snapshot=105)).stored
+        return receipt
+
+
+@pytest.mark.parametrize("heir", [{0: 90, 2: 90}, {0: 15, 2: 20}, {0: 10, 2: 20}])
+def test_offsets_an_heir_has_committed_meanwhile_are_not_taken_back(heir: dict[int, int]) -> None:
+    """A01: a process that slept between publishing and committing must not lower the offset."""
+    bench = Bench()
+    bench.sink = Succeeded(bench.log, heir)
+    bench.publisher._sink = bench.sink
+    with pytest.raises(Fenced):
+        bench.publish()
+    assert (heir, []) == (bench.log.offsets, bench.log.commits)
+
+
+class Deaf(FakeLog):
+    """A group that stores a commit although its answer is lost."""
+
+    def commit(self, positions: Positions, metadata: CommitMetadata, deadline: Deadline) -> None:
+        super().commit(positions, metadata, deadline)
+        if len(self.commits) == 1:
+            raise Retryable("no answer")
+
+
+def test_offsets_whose_commit_arrived_without_an_answer_are_ours() -> None:
+    bench = Bench()
+    bench.publisher._offsets = log = Deaf({0: 10, 2: 20}, metadata=OURS)
+    assert Receipt(101, 3, 1) == bench.publish()
+    assert END == log.offsets
 
 
 def test_reading_the_group_back_is_tried_again_when_it_fails() -> None:

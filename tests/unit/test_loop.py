@@ -302,6 +302,17 @@ def test_the_lag_counts_from_what_is_committed_not_from_what_is_read() -> None:
     assert 20 == service.count("consumer_lag", partition="0")
 
 
+def test_the_lag_falls_as_soon_as_a_flush_is_committed() -> None:
+    service = Service()
+    service.consumer.ends = {0: 138}
+    service.consumer.batches.append([message(10 + n) for n in range(128)])
+    service.loop.turn()
+    assert 128 == service.count("consumer_lag", partition="0")
+    service.settle()
+    service.loop.turn()
+    assert 0 == service.count("consumer_lag", partition="0")
+
+
 def test_every_turn_is_told_to_the_probes() -> None:
     service = Service()
     service.clock.advance(1000)

@@ -187,6 +187,24 @@ def test_a_table_altered_meanwhile_gets_the_flush_once_rebuilt(
     assert balanced(writer)
 
 
+def lay_out_anew(lake: Lake) -> None:
+    """Another partition spec with as many fields."""
+    lake.table.alter([ops.set_partition_spec([ops.partition_field(1, "bucket", 4)])])
+
+
+def test_no_row_is_published_under_the_values_of_a_partition_spec_that_changed_meanwhile(
+    writer: Writer, lake: Lake
+) -> None:
+    """E27: a spec of the same arity would be taken by the server without a word."""
+    lake.transport.faults.append(after(lambda: lay_out_anew(lake)))
+    with pytest.raises(Retryable):
+        writer.write(NEXT)
+    with pytest.raises(Fatal, match=r"laid out otherwise .* HOGLAKE_PARTITION_BY=bucket\(n, 4\)"):
+        writer.write(NEXT)
+    assert [1, 2] == numbers(lake)
+    assert balanced(writer)
+
+
 def recreate(lake: Lake) -> None:
     """Somebody drops the table and makes it again."""
     lake.table.drop()
