@@ -141,6 +141,13 @@ class InvalidError(CatalogError):
     code = "validation"
 
 
+class CorruptDefinitionError(CatalogError):
+    """What the database holds of a table cannot be read."""
+
+    status = 500
+    code = "corrupt_definition"
+
+
 class NotBuiltError(CatalogError):
     """The request is specified, and this catalog has no part that could do it."""
 

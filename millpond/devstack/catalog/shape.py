@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from millpond.devstack.catalog.columns import Column, walk
+from millpond.devstack.catalog.errors import CorruptDefinitionError
 from millpond.devstack.catalog.specs import PartitionSpec, SortOrder
 from millpond.devstack.catalog.types import CONTAINERS
 from millpond.devstack.catalog.wire import present
@@ -46,8 +47,18 @@ class TableShape:
 
     @classmethod
     def decode(cls, text: str) -> "TableShape":
-        """The inverse of `encode`."""
-        document = orjson.loads(text)
+        """The inverse of `encode`.
+
+        Raises:
+            CorruptDefinitionError: the text is not what `encode` writes.
+        """
+        try:
+            return cls._from_json(orjson.loads(text))
+        except (KeyError, TypeError, ValueError) as error:
+            raise CorruptDefinitionError(f"a stored table definition cannot be read: {error!r}") from error
+
+    @classmethod
+    def _from_json(cls, document: Mapping[str, Any]) -> "TableShape":
         spec, order = document.get("partition_spec"), document.get("sort_order")
         return cls(
             columns=tuple(Column.from_json(column) for column in document["columns"]),

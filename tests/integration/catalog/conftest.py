@@ -2,12 +2,17 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import httpx
+import pyarrow.fs as pafs
+import pyhoglake
 import pytest
 
+from millpond.devstack.moto_store import MotoStore
 from tests.integration.catalog.lake import BY_ID_AND_DAY, Lake
 from tests.integration.catalog.server import CatalogServer
+from tests.integration.catalog.work import SCHEMA, Work
 
 
 @pytest.fixture(scope="session")
@@ -62,3 +67,45 @@ def partitioned(lake: Lake) -> Lake:
     """A fresh catalog with `shop.orders` partitioned by bucket(id) and day."""
     lake.create_table("orders", None, BY_ID_AND_DAY)
     return lake
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MotoStore]:
+    """A store that checks credentials."""
+    folder = tmp_path_factory.mktemp("store")
+    started = MotoStore(bucket="lakehouse", folder=folder / "data", logs=folder)
+    started.start()
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="session")
+def working(store: MotoStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CatalogServer]:
+    """A catalog that works on the store's objects."""
+    process = CatalogServer(
+        tmp_path_factory.mktemp("working"),
+        *("--s3-endpoint", store.endpoint, "--hydrator-interval-ms", "50", "--hydrator-min-file-bytes", "0"),
+        environment={"HOGLAKE_S3_ACCESS_KEY": store.access_key, "HOGLAKE_S3_SECRET_KEY": store.secret_key},
+    )
+    try:
+        yield process.start()
+    finally:
+        process.close()
+
+
+@pytest.fixture
+def work(store: MotoStore, working: CatalogServer, http: httpx.Client) -> Iterator[Work]:
+    """`shop.orders` (id int, name, at) in a catalog of its own."""
+    lake = Lake(working, http, bucket=store.bucket)
+    keys: dict[str, Any] = {
+        "access_key": store.access_key,
+        "secret_key": store.secret_key,
+        "region": store.region,
+    }
+    client = pyhoglake.HoglakeClient(
+        working.url,
+        s3=pyhoglake.S3Config(**keys, endpoint_override=store.endpoint, single_request_uploads=False),
+    )
+    table = client.catalog(lake.name).namespace("shop").create_table("orders", SCHEMA)
+    yield Work(lake, table, pafs.S3FileSystem(**keys, endpoint_override=store.endpoint))
+    client.close()

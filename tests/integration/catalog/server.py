@@ -61,8 +61,12 @@ class CatalogServer:
         return self._process.wait(STOP_DEADLINE_SECONDS)
 
     def close(self) -> None:
-        """Make sure the process is gone."""
-        if self._process is not None and self._process.poll() is None:
+        """Make sure the process is gone, in order if it can."""
+        if self._process is None or self._process.poll() is not None:
+            return
+        try:
+            self.stop()
+        except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait(STOP_DEADLINE_SECONDS)
 

@@ -176,6 +176,35 @@ def test_a_commit_of_a_thousand_files_takes_seconds(orders: Lake) -> None:
     assert list(range(1000)) == [file["row_id_start"] for file in orders.files()]
 
 
+def test_a_damaged_database_answers_and_says_so(start_server: StartServer, http: httpx.Client) -> None:
+    server = start_server()
+    lake = Lake(server, http)
+    lake.create_table()
+    with contextlib.closing(sqlite3.connect(server.database, timeout=10)) as db, db:
+        db.execute("UPDATE table_version SET shape = '{}'")
+    assert (500, "corrupt_definition") == lake.refused("GET", "/namespaces/shop/tables/orders")
+    with contextlib.closing(sqlite3.connect(server.database, timeout=10)) as db, db:
+        db.execute("DROP TABLE view")
+    assert (500, "internal_error") == lake.refused("GET", "/namespaces/shop/views")
+    assert "no such table: view" in server.stderr
+    with contextlib.closing(sqlite3.connect(server.database, timeout=10)) as db, db:
+        db.execute("ALTER TABLE catalog RENAME TO elsewhere")
+    assert [200, 503] == [http.get(f"{server.url}/{probe}").status_code for probe in ("livez", "healthz")]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--commit-lock-timeout-ms", "-1"),
+        ("--handler-threads", "0"),
+        ("--receipt-retention-seconds", "60"),
+    ],
+)
+def test_a_setting_out_of_range_is_one_line_and_status_2(tmp_path: Path, arguments: tuple[str, str]) -> None:
+    status, stderr = _run(tmp_path, "--port", "0", *arguments)
+    assert (2, 1, True) == (status, len(stderr.splitlines()), arguments[1] in stderr)
+
+
 def test_what_is_put_up_with_is_counted(start_server: StartServer, http: httpx.Client) -> None:
     server = start_server()
     lake = Lake(server, http)

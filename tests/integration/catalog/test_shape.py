@@ -286,6 +286,32 @@ def test_a_leaf_of_a_struct_is_a_source_and_cannot_be_dropped(nested: Lake) -> N
         assert _alter_refusal(nested, {"op": "drop_column", "name": path}) == INVALID
 
 
+def test_what_is_added_inside_a_struct_keeps_the_limits_of_the_whole(lake: Lake) -> None:
+    lake.create_table("orders", [_deep(8), {"name": "flat", "type": "struct", "children": COLUMNS[:1]}])
+    parent = ".".join(["s"] * 7)
+    deeper = {"name": "x", "type": "struct", "children": [{"name": "y", "type": "int"}]}
+    shredded = {"name": "v", "type": "variant", "type_params": {"shredding": {}}}
+    assert _alter_refusal(lake, {"op": "add_column", "parent": parent, "column": deeper}) == INVALID
+    assert _alter_refusal(lake, {"op": "add_column", "parent": "flat", "column": shredded}) == INVALID
+    lake.alter({"op": "add_column", "parent": parent, "column": {"name": "x", "type": "int"}})
+
+
+def test_every_node_of_an_added_column_is_nullable_but_the_key_of_a_map(orders: Lake) -> None:
+    key = {"name": "key", "type": "string", "nullable": False}
+    good = {"name": "m", "type": "map", "children": [key, {"name": "value", "type": "int"}]}
+    bad = {"name": "n", "type": "map", "children": [key, {"name": "value", "type": "int", "nullable": False}]}
+    assert _alter_refusal(orders, {"op": "add_column", "column": bad}) == INVALID
+    orders.alter({"op": "add_column", "column": good})
+
+
+def test_a_sort_order_can_be_taken_away(orders: Lake) -> None:
+    fields = [{"source_field_id": 2, "direction": "desc", "null_order": "nulls_first"}]
+    orders.alter({"op": "set_sort_order", "sort_fields": fields})
+    assert "sort_spec" not in orders.alter({"op": "set_sort_order", "sort_fields": []})
+    again = orders.alter({"op": "set_sort_order", "sort_fields": fields})
+    assert again["sort_spec"]["sort_id"] == 2
+
+
 def test_a_sort_order_is_kept_and_guards_its_sources(orders: Lake) -> None:
     fields = [{"source_field_id": 2, "direction": "desc", "null_order": "nulls_first"}]
     table = orders.alter({"op": "set_sort_order", "sort_fields": fields})
