@@ -99,6 +99,10 @@ class Lake:
         """The table the sink writes to."""
         return self.client.catalog("lake").namespace("main").table("events")
 
+    def drop_table(self) -> None:
+        """Drop the table by the wire: the two lines of clients ask for different arguments."""
+        self.client._http.delete("/catalogs/lake/namespaces/main/tables/events").raise_for_status()
+
     def registered(self) -> list[str]:
         """The objects the live table consists of."""
         return [file.path for file in self.table.files()]

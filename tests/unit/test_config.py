@@ -31,6 +31,7 @@ DEFAULTS: dict[str, object] = {
     "FLUSH_SIZE": 104_857_600,
     "FLUSH_INTERVAL_MS": 60_000,
     "FLUSH_DEADLINE_S": 480,
+    "MILLPOND_GRACE_PERIOD_S": 110,
     "MILLPOND_REPLAY_EPOCH": "",
     "MILLPOND_DESTINATION": "hoglake",
     "POD_NAME": None,
@@ -76,6 +77,11 @@ def values(config: Config) -> Iterator[tuple[str, object]]:
 @pytest.mark.parametrize(("variable", "expected"), DEFAULTS.items())
 def test_an_unset_variable_has_the_documented_default(variable: str, expected: object) -> None:
     assert expected == dict(values(loaded()))[variable]
+
+
+def test_every_variable_is_either_required_or_has_a_tested_default() -> None:
+    variables = {str(f.alias) for section in SECTIONS.values() for f in section.model_fields.values()}
+    assert variables == DEFAULTS.keys() | REQUIRED.keys()
 
 
 @pytest.mark.parametrize("variable", DEFAULTS)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millpond.hoglake.ledger import PLAIN_BYTES, Ledger, read_ledger, write_ledger
@@ -53,6 +53,7 @@ def test_ranges_survive_being_written_and_read(start: dict[int, int], steps: lis
     assert {"flights": expected} == ledger.topics
 
 
+@settings(max_examples=20)
 @given(st.integers(600, 4000), st.integers(0, 2**40), st.integers(1, 10**6))
 def test_above_16_kib_the_form_is_compact_and_still_complete(partitions: int, first: int, step: int) -> None:
     start = {p: first + p for p in range(partitions)}

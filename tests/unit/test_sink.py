@@ -207,7 +207,7 @@ def test_no_row_is_published_under_the_values_of_a_partition_spec_that_changed_m
 
 def recreate(lake: Lake) -> None:
     """Somebody drops the table and makes it again."""
-    lake.table.drop()
+    lake.drop_table()
     lake.client.catalog("lake").namespace("main").create_table(
         "events", pa.schema({"n": pa.int64(), "side": pa.string(), "_inserted_at": pa.timestamp("us", "UTC")})
     )
@@ -239,7 +239,7 @@ def test_a_receipt_of_the_table_before_does_not_answer_for_the_one_made_again(
 
 def test_a_dropped_table_is_fatal_and_its_objects_are_counted(writer: Writer, lake: Lake) -> None:
     """A04: no loop, no offsets; a person decides."""
-    lake.transport.faults.append(after(lake.table.drop))
+    lake.transport.faults.append(after(lake.drop_table))
     with pytest.raises(Fatal):
         writer.write(NEXT)
     assert 2 == writer.orphans("commit_refused")
