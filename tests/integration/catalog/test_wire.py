@@ -27,6 +27,11 @@ def test_names_are_looked_up_as_they_were_sent(orders: Lake) -> None:
         assert (404, "not_found") == orders.refused("GET", f"/namespaces/shop/tables/{hostile}")
 
 
+def test_a_trailing_slash_is_another_path_and_no_redirect(orders: Lake) -> None:
+    answer = orders.http.get(orders.url + "/")
+    assert (404, b"") == (answer.status_code, answer.content)
+
+
 def test_a_segment_that_is_no_utf_8_is_a_bad_request(orders: Lake) -> None:
     assert UNREADABLE == orders.refused("GET", "/namespaces/shop/tables/%FF")
 
