@@ -8,6 +8,9 @@ import hypothesis
 import pytest
 import structlog
 
+from millpond.hoglake.client import BoundedStore
+from tests.unit.lake import Lake, Writer, flush_of
+
 # A busy machine must not fail an example for its time; no examples are kept between runs.
 hypothesis.settings.register_profile(
     "unit",
@@ -36,3 +39,23 @@ def _no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SSL_CERT_DIR", str(empty))
         yield
+
+
+@pytest.fixture
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
+    running = Lake(tmp_path / "catalog.sqlite")
+    monkeypatch.setattr(BoundedStore, "put_client", lambda _self, _connections: running.store)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def writer(lake: Lake) -> Iterator[Writer]:
+    """A sink that has written once, so that its table is there and its shape is known."""
+    running = Writer(lake)
+    running.write(flush_of([1, 2]))
+    lake.transport.requests.clear()
+    lake.transport.payloads.clear()
+    lake.store.puts.clear()
+    yield running
+    running.sink.close()

@@ -1,4 +1,4 @@
-"""The development catalog in this process and an object store in memory, for tests of the sink."""
+"""The development catalog in this process, an object store in memory, and a sink that writes to both."""
 
 import asyncio
 from collections import deque
@@ -10,12 +10,19 @@ import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 from botocore.exceptions import ClientError
-from pyhoglake import HoglakeClient, Table
+from pyhoglake import HoglakeClient, Table, ops
 
+from millpond.deadline import Deadline, SideCalls
 from millpond.devstack.catalog.app import create_app
 from millpond.devstack.catalog.settings import CatalogSettings
+from millpond.hoglake import HoglakeSink
+from millpond.metrics import Metrics
+from millpond.sink import Flush, Published, Receipt
+from tests.unit.fakes import INSERTED_AT, SOURCE, metrics, positions, value
+from tests.unit.test_config import loaded
 
 URL = "http://catalog"
+DEADLINE = Deadline(600)
 Send = Callable[[], httpx.Response]
 Fault = Callable[[Send], httpx.Response]
 """What happens to a commit instead of being sent; it may send it, too."""
@@ -149,3 +156,70 @@ def after(act: Callable[[], object]) -> Fault:
         return send()
 
     return fault
+
+
+def flush_of(values: list[Any], *, start: int = 10, end: int | None = None) -> Flush:
+    """A flush of one partition with one row for each value, in the partitions of their remainders by two."""
+    batch = pa.record_batch({"n": pa.array(values), "side": [str(n % 2) for n in range(len(values))]})
+    last = start + len(values) if end is None else end
+    return Flush(
+        positions({0: start}), positions({0: last}), [batch], len(values), batch.nbytes, "size", INSERTED_AT
+    )
+
+
+class Writer:
+    """A sink with its series."""
+
+    def __init__(self, lake: Lake, **environ: str) -> None:
+        self.lake = lake
+        self.metrics: Metrics = metrics()
+        config = loaded(
+            **{"HOGLAKE_PARTITION_BY": "side", "HOGLAKE_S3_REGION": "us-east-1", "MILLPOND_SORT_BY": "n"}
+            | environ
+        )
+        self.sink = HoglakeSink(
+            config.hoglake,
+            config.records.sort_by,
+            self.metrics,
+            side_calls=SideCalls(),
+            ordinal=0,
+            version="1.2.3",
+        )
+        self.sink._client._http._transport = lake.transport
+        self.sink.start(DEADLINE)
+        lake.transport.requests.clear()
+        lake.store.puts.clear()
+
+    def write(self, flush: Flush) -> Receipt:
+        return self.sink.write(SOURCE, flush, DEADLINE)
+
+    def orphans(self, reason: str) -> float:
+        return value(self.metrics, "millpond_hoglake_orphaned_files_total", reason=reason) or 0
+
+    def replays(self, outcome: str) -> float:
+        return value(self.metrics, "millpond_hoglake_commit_replays_total", outcome=outcome) or 0
+
+    def published_from(self, start: int) -> Published | None:
+        return self.sink.published_from(SOURCE, positions({0: start}), DEADLINE)
+
+
+def numbers(lake: Lake) -> list[Any]:
+    """What the table holds, in order."""
+    return sorted(row["n"] for row in lake.rows())
+
+
+def balanced(writer: Writer) -> bool:
+    """Whether every object in the store is registered or was counted as an orphan."""
+    series = writer.metrics.orphaned_files._metric.collect()[0].samples
+    orphans = sum(sample.value for sample in series if sample.name.endswith("_total"))
+    return bool(len(writer.lake.store.objects) == len(writer.lake.registered()) + orphans)
+
+
+def add_a_column(lake: Lake) -> None:
+    """Another writer alters the table."""
+    lake.table.alter([ops.add_column("other", pa.string())])
+
+
+NEXT = flush_of([3, 4, 5], start=12)
+ALL = [1, 2, 3, 4, 5]
+"""What the table holds after the first flush of two rows and `NEXT`."""
