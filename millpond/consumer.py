@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -89,8 +90,12 @@ class TopicConsumer:
         admin_keys = {"group.id", "auto.offset.reset", "statistics.interval.ms", "queued.max.messages.kbytes"}
         admin_keys |= {key for key in properties if key.startswith(("enable.auto.", "fetch.", "allow.auto."))}
         try:
-            self._consumer = Consumer({**properties, "stats_cb": self._on_statistics})
-            self._admin = AdminClient({k: v for k, v in properties.items() if k not in admin_keys})
+            self._consumer = Consumer(
+                {**properties, "stats_cb": self._on_statistics}, logger=logging.getLogger("librdkafka")
+            )
+            # Nobody serves this one's log; what it has to say of the brokers, the consumer says too.
+            admin = {k: v for k, v in properties.items() if k not in admin_keys}
+            self._admin = AdminClient({**admin, "log_level": 2})
         except KafkaException as error:
             raise _refused_property(config, error.args[0].str()) from error
         self.owned: tuple[Partition, ...] = ()
@@ -170,8 +175,17 @@ class TopicConsumer:
         self._consumer.assign([TopicPartition(self._name, p, offset) for p, offset in positions.items()])
 
     def consume(self, count: int, seconds: float) -> list[Message]:
-        """At most `count` messages (errors among them), waiting at most `seconds`."""
-        return self._consumer.consume(count, seconds)
+        """At most `count` messages (errors among them), waiting at most `seconds`.
+
+        Raises:
+            Fatal: the client itself is broken and must be built anew.
+        """
+        try:
+            return self._consumer.consume(count, seconds)
+        except KafkaException as error:
+            raise Fatal(
+                f"the Kafka client failed: {error.args[0].str()}; the restart builds a new one"
+            ) from error
 
     def commit(self, positions: Positions, metadata: CommitMetadata, deadline: Deadline) -> None:
         """Store the position of every partition in one request and check the answer of each.

@@ -56,6 +56,11 @@ class Loop:
         self._next_lag = clock()
         self._log = logger()
 
+    @property
+    def is_flushing(self) -> bool:
+        """Whether a flush is in flight, or was left behind there."""
+        return self._in_flight is not None
+
     def run(self) -> None:
         """Until `stop` is set: read, and flush what is due. Then flush what is left and return.
 

@@ -57,6 +57,7 @@ class Service:
         self._version = "_".join(version.split())
         self._sink: HoglakeSink | None = None
         self._consumer: TopicConsumer | None = None
+        self._loop: Loop | None = None
 
     def run(self) -> int:
         """Start, drain, stop. Never raises."""
@@ -69,8 +70,9 @@ class Service:
         code = self._close() or code
         self._watchdog.disarm()
         self._log.info("millpond ends", exit_code=code)
-        if self._side_calls.abandoned:
-            # The Kafka client still waits for a silent broker and would keep the interpreter from ending.
+        if self._side_calls.abandoned or (self._loop is not None and self._loop.is_flushing):
+            # A Kafka client that waits for a silent broker, or a flush that does not return, would keep the
+            # interpreter from ending.
             sys.stdout.flush()
             os._exit(code)
         return code
@@ -114,7 +116,7 @@ class Service:
             snapshot=recovered.snapshot,
             metrics=self._metrics,
         )
-        loop = Loop(
+        self._loop = Loop(
             config,
             self._consumer,
             publisher,
@@ -125,7 +127,7 @@ class Service:
         )
         self._health.ready()
         self._log.info("draining", topic=topic.name, partitions=len(recovered.positions), of=topic.partitions)
-        loop.run()
+        self._loop.run()
 
     def _recover(self, source: Source, layout: Layout, deadline: Deadline) -> Recovered:
         """Recovery, tried again while there is time: a coordinator may be moving when we start."""

@@ -59,7 +59,8 @@ def recover(
         Retryable: Kafka or the catalog did not answer.
     """
     committed = log.committed(deadline)
-    start = resolve(committed, log.watermarks(deadline), policy, source.topic_id)
+    watermarks = log.watermarks(deadline)
+    start = resolve(committed, watermarks, policy, source.topic_id)
     for reset in start.resets:
         metrics.offset_reset.inc(reason=reset.reason)
         logger().warning(
@@ -82,6 +83,8 @@ def recover(
         sink, source, dict(start.positions), snapshot=snapshot, metrics=metrics, deadline=deadline
     )
     log.commit(positions, CommitMetadata(newest, str(layout), source.topic_id), deadline)
+    for partition, position in positions.items():  # every partition has a lag from the first scrape on
+        metrics.lag.set(max(0, watermarks[partition].high - position), partition=str(partition))
     return Recovered(positions, newest, source)
 
 

@@ -53,11 +53,12 @@ def metric(url: str, name: str, **labels: str) -> float:
 
 @dataclass(frozen=True)
 class Ended:
-    """A service that ended by itself: its exit code and what it logged, line by line."""
+    """A service that ended by itself: its exit code, what it logged line by line, and what was no log."""
 
     exit_code: int
     events: Sequence[Mapping[str, Any]]
     output: str
+    stray: str
 
     def errors(self) -> list[str]:
         """The text of every ERROR line."""
@@ -208,8 +209,10 @@ def run_to_end(environment: Mapping[str, str]) -> Ended:
         timeout=START_FAILURE_SECONDS,
         check=False,
     )
-    events = [orjson.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    return Ended(done.returncode, events, done.stdout + done.stderr)
+    lines = done.stdout.splitlines()
+    events = [orjson.loads(line) for line in lines if line.startswith("{")]
+    stray = [line for line in lines if not line.startswith("{")]
+    return Ended(done.returncode, events, done.stdout + done.stderr, "\n".join(stray) + done.stderr)
 
 
 def _clean_environment() -> dict[str, str]:

@@ -14,6 +14,7 @@ from tests.pipeline import Ended, Pipeline
 def the_error(ended: Ended) -> str:
     errors = ended.errors()
     assert len(errors) == 1, ended.output
+    assert ended.stray == ""
     return errors[0]
 
 
