@@ -28,7 +28,7 @@ from millpond.config import Config
 from millpond.deadline import Deadline, SideCalls
 from millpond.environment import CONSUMER_PREFIX, uses_oauth
 from millpond.errors import ConfigError, Fatal, Retryable
-from millpond.logs import logger
+from millpond.logs import CLIENT_LOG, logger
 from millpond.metrics import Metrics
 from millpond.offsets import Offset, Partition, Positions, owned_partitions
 from millpond.positions import CommitMetadata, Committed, Watermarks
@@ -91,7 +91,7 @@ class TopicConsumer:
         admin_keys |= {key for key in properties if key.startswith(("enable.auto.", "fetch.", "allow.auto."))}
         try:
             self._consumer = Consumer(
-                {**properties, "stats_cb": self._on_statistics}, logger=logging.getLogger("librdkafka")
+                {**properties, "stats_cb": self._on_statistics}, logger=logging.getLogger(CLIENT_LOG)
             )
             # Nobody serves this one's log; what it has to say of the brokers, the consumer says too.
             admin = {k: v for k, v in properties.items() if k not in admin_keys}

@@ -6,11 +6,22 @@ WARN: something was odd and nothing was lost. ERROR: something needs a person.
 from __future__ import annotations
 
 import logging
+import math
+import re
 import sys
+import time
 from typing import Any
 
 import structlog
 from structlog.tracebacks import ExceptionDictTransformer
+
+from millpond.deadline import Clock
+
+CLIENT_LOG = "librdkafka"
+"""The logger the Kafka client writes to."""
+
+_CHANGING = re.compile(r"\d+")
+_KINDS = 256
 
 
 def configure(level: str, log_format: str) -> None:
@@ -50,8 +61,35 @@ def configure(level: str, log_format: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
+    logging.getLogger(CLIENT_LOG).filters[:] = [ClientLog()]
     for chatty in ("httpx", "httpcore", "botocore", "boto3", "urllib3"):
         logging.getLogger(chatty).setLevel(max(logging.WARNING, root.level))
+
+
+class ClientLog(logging.Filter):
+    """Makes librdkafka's log bearable: a broker that is away is told of some twenty times a second.
+
+    Each kind of line passes once in `seconds`. Nothing in it is an ERROR of ours: what it means for the
+    service is said by the part that needs the broker.
+    """
+
+    def __init__(self, seconds: float = 30.0, *, clock: Clock = time.monotonic) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self._clock = clock
+        self._told: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line is told."""
+        kind, now = _CHANGING.sub("", record.getMessage()), self._clock()
+        if now - self._told.get(kind, -math.inf) < self._seconds:
+            return False
+        if len(self._told) >= _KINDS:
+            self._told.clear()
+        self._told[kind] = now
+        if record.levelno > logging.WARNING:
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+        return True
 
 
 def logger(**context: object) -> Any:

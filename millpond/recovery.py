@@ -63,7 +63,9 @@ def recover(
     start = resolve(committed, watermarks, policy, source.topic_id)
     for reset in start.resets:
         metrics.offset_reset.inc(reason=reset.reason)
-        logger().warning(
+        # A partition that nobody ever read is no trouble; anything else lost or may have lost records.
+        tell = logger().info if reset.reason == "no_committed_offset" else logger().warning
+        tell(
             "position decided by the reset policy",
             topic=source.topic,
             partition=reset.partition,

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from millpond import logs
+from millpond.logs import ClientLog
+from tests.unit.fakes import FakeClock
 
 Output = pytest.CaptureFixture[str]
 
@@ -105,3 +107,31 @@ def test_configuring_again_does_not_double_the_lines(capsys: Output) -> None:
     logs.configure("INFO", "json")
     logs.logger().info("x")
     assert 1 == len(lines(capsys))
+
+
+def test_the_same_trouble_of_the_kafka_client_is_told_once_in_a_while() -> None:
+    clock = FakeClock()
+    quiet = ClientLog(30, clock=clock)
+
+    def told(message: str) -> bool:
+        return quiet.filter(logging.LogRecord("librdkafka", logging.ERROR, "", 0, message, (), None))
+
+    assert told("FAIL broker 1: refused (after 0ms)")
+    assert not told("FAIL broker 2: refused (after 17ms)")
+    assert told("ERROR all brokers are down")
+    clock.advance(31)
+    assert told("FAIL broker 1: refused (after 3ms)")
+
+
+def test_the_kafka_client_raises_no_alarm_of_its_own() -> None:
+    record = logging.LogRecord("librdkafka", logging.CRITICAL, "", 0, "FAIL", (), None)
+    ClientLog().filter(record)
+    assert ("WARNING", logging.WARNING) == (record.levelname, record.levelno)
+
+
+def test_the_memory_of_what_was_told_is_bounded() -> None:
+    quiet = ClientLog()
+    for number in range(1000):
+        kind = "x" * number
+        quiet.filter(logging.LogRecord("librdkafka", logging.ERROR, "", 0, kind, (), None))
+    assert len(quiet._told) <= 256
