@@ -61,10 +61,10 @@ def recover(
     committed = log.committed(deadline)
     watermarks = log.watermarks(deadline)
     start = resolve(committed, watermarks, policy, source.topic_id)
+    is_first_start = all(entry.offset is None for entry in committed.values())
     for reset in start.resets:
         metrics.offset_reset.inc(reason=reset.reason)
-        # A partition that nobody ever read is no trouble; anything else lost or may have lost records.
-        tell = logger().info if reset.reason == "no_committed_offset" else logger().warning
+        tell = logger().info if is_first_start and not reset.lost else logger().warning
         tell(
             "position decided by the reset policy",
             topic=source.topic,

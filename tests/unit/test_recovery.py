@@ -222,6 +222,21 @@ def test_each_decision_of_the_policy_is_told_with_from_to_and_loss(
     assert 1 == value(start.metrics, "millpond_offset_reset_total", reason=reason)
 
 
+def test_a_group_that_never_read_starts_without_a_warning() -> None:
+    start = Start({0: None, 2: None})
+    with capture_logs() as events:
+        start.recover()
+    assert ["info", "info"] == [entry["log_level"] for entry in events]
+
+
+def test_what_a_first_start_at_the_end_leaves_out_is_a_warning() -> None:
+    """A24: records that are there and will not be read."""
+    start = Start({0: None, 2: None})
+    with capture_logs() as events:
+        start.recover(policy="latest")
+    assert {"warning"} == {entry["log_level"] for entry in events}
+
+
 def test_a_followed_flush_is_told_with_its_snapshot_and_records() -> None:
     start = Start({0: 10, 2: 20})
     start.published({0: 10, 2: 20}, {0: 17, 2: 21})
