@@ -12,7 +12,7 @@ from millpond.logs import logger
 from millpond.metrics import Metrics
 from millpond.offsets import Offset, Partition, Positions, advance
 from millpond.positions import CommitMetadata, Committed, Layout, Watermarks, resolve, stored_topic_id
-from millpond.sink import Sink, Source
+from millpond.sink import History, Sink, Source
 
 
 class Log(Protocol):
@@ -52,7 +52,9 @@ def recover(
     1. Committed offsets, and the reset policy for partitions without a usable one.
     2. The receipts: a flush that was published from here but whose offsets were never committed is
        followed to its end, as often as there is one.
-    3. The whole vector is committed, so that it is stable from the first flush on.
+    3. Unless all partitions were left by this layout after one and the same snapshot, the snapshots since
+       the oldest of theirs: what anybody published from or across our positions moves them on.
+    4. The whole vector is committed, so that it is stable from the first flush on.
 
     Raises:
         Fatal: the group was rewound on purpose, or the ledger leaves a gap; both explained.
@@ -84,6 +86,10 @@ def recover(
     positions, newest = _follow(
         sink, source, dict(start.positions), snapshot=snapshot, metrics=metrics, deadline=deadline
     )
+    left_by = {(note.snapshot, note.layout) for note in notes}
+    if notes and not recreated and left_by != {(snapshot, str(layout))}:
+        history = sink.published_since(source, min(note.snapshot for note in notes), deadline)
+        positions, newest = _walk(history, positions, newest, metrics)
     log.commit(positions, CommitMetadata(newest, str(layout), source.topic_id), deadline)
     for partition, position in positions.items():  # every partition has a lag from the first scrape on
         metrics.lag.set(max(0, watermarks[partition].high - position), partition=str(partition))
@@ -127,3 +133,27 @@ def _follow(
         )
         positions, snapshot = moved, published.snapshot
     return positions, snapshot or 0
+
+
+def _walk(
+    history: History, positions: dict[Partition, Offset], snapshot: int, metrics: Metrics
+) -> tuple[dict[Partition, Offset], int]:
+    """The positions after everything in `history` that starts at or before them."""
+    if not history.is_complete:
+        metrics.errors.inc(type="recovery_incomplete")
+        logger().error(
+            "the layout changed since the last flush, and snapshots of that time have expired: a flush "
+            "whose offsets were not committed then is not recognised and will be published again"
+        )
+    for published in history.published:
+        within = {p: entry for p, entry in published.ranges.items() if entry.first <= positions.get(p, -1)}
+        moved = advance(positions, within)
+        if moved != positions:
+            metrics.recovered.inc()
+            logger().warning(
+                "a flush of another layout was published, its offsets were not committed; going on after it",
+                snapshot=published.snapshot,
+                records=sum(moved[p] - positions[p] for p in positions),
+            )
+        positions, snapshot = moved, max(snapshot, published.snapshot)
+    return positions, snapshot

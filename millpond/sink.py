@@ -63,6 +63,17 @@ class Published:
     ranges: Ranges
 
 
+@dataclass(frozen=True, slots=True)
+class History:
+    """Every flush of a source that was published after a snapshot, in order.
+
+    `is_complete` is False when snapshots of that time have expired: what they published is not known.
+    """
+
+    published: Sequence[Published]
+    is_complete: bool
+
+
 class Sink(Protocol):
     """A destination. Its errors are Retryable, Fatal and Fenced; every other exception is a defect."""
 
@@ -75,6 +86,9 @@ class Sink(Protocol):
 
     def published_from(self, source: Source, start: Positions, deadline: Deadline) -> Published | None:
         """The flush that was published from exactly these positions, None when there is none."""
+
+    def published_since(self, source: Source, snapshot: int, deadline: Deadline) -> History:
+        """What anybody published of `source` after `snapshot`, from whatever positions."""
 
     def write(self, source: Source, flush: Flush, deadline: Deadline) -> Receipt:
         """Publish `flush`; called again with the same one after Retryable."""

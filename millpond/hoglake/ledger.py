@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
+from millpond.hoglake.identity import Destination
 from millpond.offsets import Offset, Partition, PartitionRange, Ranges
 from millpond.sink import Flush, Source
 
@@ -29,9 +30,19 @@ class Ledger:
     counts: Mapping[str, str]
     topics: Mapping[str, Ranges]
 
+    def is_of(self, source: Source, destination: Destination) -> bool:
+        """Whether it tells of this stream into this incarnation of the table."""
+        return source.topic in self.topics and _stream(source, destination).items() <= self.counts.items()
+
 
 def write_ledger(
-    flush: Flush, source: Source, *, table: str, version: str, files: int, partition_groups: int
+    flush: Flush,
+    source: Source,
+    destination: Destination,
+    *,
+    version: str,
+    files: int,
+    partition_groups: int,
 ) -> str:
     """The message of a flush: the same text on every attempt, complete whatever its length."""
     pairs = {
@@ -41,9 +52,8 @@ def write_ledger(
         "arrow_bytes": str(flush.arrow_bytes),
         "trigger": _TRIGGERS.get(flush.trigger, "unknown"),
         "millpond": version,
-        "table": table,
-        "group": source.group_id,
-        "epoch": source.replay_epoch,
+        "table": destination.table,
+        **_stream(source, destination),
     }
     head = " ".join(f"{name}={quote(value, safe='')}" for name, value in pairs.items())
     ranges = flush.ranges
@@ -54,6 +64,17 @@ def write_ledger(
         return message
     compact = ",".join(f"{p}:{entry.first}+{entry.count}" for p, entry in sorted(ranges.items()))
     return f"{head}\noffsets {source.topic} {compact} ({total})"
+
+
+def _stream(source: Source, destination: Destination) -> dict[str, str]:
+    """What tells the flushes of one stream into one table from all others, whoever published them."""
+    return {
+        "table_uuid": destination.table_uuid.lower(),
+        "cluster": source.cluster_id,
+        "topic_id": source.topic_id,
+        "group": source.group_id,
+        "epoch": source.replay_epoch,
+    }
 
 
 def read_ledger(message: str | None) -> Ledger | None:

@@ -26,7 +26,7 @@ from millpond.logs import logger
 from millpond.metrics import Metrics
 from millpond.records.unify import unify
 from millpond.settings import HoglakeSettings
-from millpond.sink import Flush, Published, Receipt, Source
+from millpond.sink import Flush, History, Published, Receipt, Source
 
 
 @dataclass
@@ -104,6 +104,18 @@ class HoglakeSink:
         )
         return published
 
+    def published_since(self, source: Source, snapshot: int, deadline: Deadline) -> History:
+        """The flushes of `source` in the catalog's snapshots after `snapshot` (design 3, step 3)."""
+        self._client.bind(deadline)
+        shape = self._translating(self._existing_shape, "reading the table")
+        if shape is None:
+            return History((), is_complete=True)
+        destination = self._destination(shape)
+        history: History = self._translating(
+            lambda: self._history(source, destination, snapshot), "reading the snapshots"
+        )
+        return history
+
     def write(self, source: Source, flush: Flush, deadline: Deadline) -> Receipt:
         """Publish `flush`. Call again with the same flush after Retryable: what is prepared is kept.
 
@@ -147,7 +159,7 @@ class HoglakeSink:
         message = write_ledger(
             flush,
             source,
-            table=self._settings.table,
+            self._destination(shape),
             version=self._version,
             files=len(grouped.groups),
             partition_groups=len(grouped.groups) if self._layout.partition_by else 0,
@@ -239,6 +251,16 @@ class HoglakeSink:
                 "group's offsets by hand or set MILLPOND_REPLAY_EPOCH to publish again from here"
             )
         return Published(snapshot_id, ledger.topics[source.topic])
+
+    def _history(self, source: Source, destination: Destination, snapshot: int) -> History:
+        published = [
+            Published(entry.snapshot_id, ledger.topics[source.topic])
+            for entry in self._live_catalog.snapshots(after=snapshot)
+            if (ledger := read_ledger(entry.message)) is not None and ledger.is_of(source, destination)
+        ]
+        # The floor is the oldest snapshot kept; read after the walk, so that none can expire unseen.
+        floor = self._live_catalog.options().earliest_snapshot_id
+        return History(published, is_complete=floor <= snapshot + 1)
 
     def _shape_for(self, table: pa.Table) -> Shape:
         shape = self._existing_shape()

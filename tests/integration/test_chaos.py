@@ -8,9 +8,12 @@ from typing import Self
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import KafkaError
 from pyhoglake import HoglakeClient, Table, ops
 
 from millpond.devstack.demo.service import ServiceProcess
+from millpond.devstack.mock_cluster import MockCluster
+from millpond.devstack.mock_library import ApiKey
 from millpond.devstack.stack import Stack
 from tests.pipeline import Pipeline, metric, wait_until
 
@@ -136,6 +139,28 @@ def test_a_service_killed_again_and_again(pipeline: Pipeline) -> None:
             service.kill()
     pipeline.service()
     assert_every_record_once(pipeline, stream.count)
+
+
+def test_a_flush_left_by_one_owner_is_found_by_the_two_that_follow(
+    own_stack: Stack, pipelines: Callable[..., Pipeline]
+) -> None:
+    """A21, D09: killed between the two commits, then scaled from 1 to 2 and back."""
+    pipeline = pipelines(own_stack, partitions=4)
+    broker = own_stack.broker
+    assert isinstance(broker, MockCluster)
+    settings = [("1", [0]), ("2", [0, 1]), ("1", [0])]
+    count = 0
+    for replicas, ordinals in settings:
+        services = [pipeline.service(ordinal=ordinal, REPLICA_COUNT=replicas) for ordinal in ordinals]
+        broker.inject_errors(ApiKey.OFFSET_COMMIT, [KafkaError.GROUP_AUTHORIZATION_FAILED] * 1000)
+        pipeline.produce([{"n": number} for number in range(count, count + 100)])
+        count += 100
+        wait_until(lambda rows=count: len(pipeline.rows()) == rows, "the flushes in the lake")  # type: ignore[misc]
+        for service in services:
+            service.kill()
+        broker.clear_errors(ApiKey.OFFSET_COMMIT)
+    pipeline.service(REPLICA_COUNT="1")
+    assert_every_record_once(pipeline, count)
 
 
 @pytest.fixture

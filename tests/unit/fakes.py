@@ -16,7 +16,7 @@ from millpond.errors import Fenced
 from millpond.metrics import Metrics
 from millpond.offsets import Offset, Partition, Positions, Ranges
 from millpond.positions import CommitMetadata, Committed, Layout, Watermarks
-from millpond.sink import Flush, Published, Receipt, Source
+from millpond.sink import Flush, History, Published, Receipt, Source
 
 SOURCE = Source("cluster-1", "flights", "id-1", "the group")
 LAYOUT = Layout(replicas=2, ordinal=0, partitions=4)
@@ -65,6 +65,7 @@ class FakeSink:
         self.attempts = 0
         self.rows = 0
         self.snapshot = 100
+        self.floor = 0
 
     def start(self, deadline: Deadline) -> None:
         deadline.check("starting")
@@ -72,6 +73,13 @@ class FakeSink:
     def published_from(self, source: Source, start: Positions, deadline: Deadline) -> Published | None:
         deadline.check("asking for a receipt")
         return self.published.get(_key(source, start))
+
+    def published_since(self, source: Source, snapshot: int, deadline: Deadline) -> History:
+        deadline.check("reading the snapshots")
+        of_source = [entry for (whose, _), entry in self.published.items() if whose == source]
+        later = sorted((e for e in of_source if e.snapshot > snapshot), key=lambda entry: entry.snapshot)
+        kept = [entry for entry in later if entry.snapshot >= self.floor]
+        return History(kept, is_complete=self.floor <= snapshot + 1)
 
     def write(self, source: Source, flush: Flush, deadline: Deadline) -> Receipt:
         deadline.check("writing")

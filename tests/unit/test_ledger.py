@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from millpond.hoglake.identity import Destination
 from millpond.hoglake.ledger import PLAIN_BYTES, Ledger, read_ledger, write_ledger
 from millpond.offsets import ranges_between
 from millpond.sink import Source
 from tests.unit.fakes import SOURCE, flush_of
 
+TABLE_UUID = "7A1C0F0E-4c1b-4a53-9a5e-0d9a6a1f2b11"
 STARTS = st.dictionaries(st.integers(0, 5000), st.integers(0, 2**62), min_size=1, max_size=30)
 NAMES = st.text(min_size=1, max_size=30)
 
@@ -21,7 +23,7 @@ def message_of(start: dict[int, int], end: dict[int, int], source: Source = SOUR
     return write_ledger(
         flush,
         source,
-        table=facts.get("table", "events"),
+        Destination("lake", "main", facts.get("table", "events"), TABLE_UUID),
         version=facts.get("version", "1.2.3"),
         files=2,
         partition_groups=2,
@@ -39,6 +41,7 @@ def test_the_message_of_a_known_flush_never_changes() -> None:
     """What is written today is read by every later version."""
     expected = (
         "records=3 files=2 partitions=2 arrow_bytes=24 trigger=size millpond=1.2.3 table=events "
+        "table_uuid=7a1c0f0e-4c1b-4a53-9a5e-0d9a6a1f2b11 cluster=cluster-1 topic_id=id-1 "
         "group=the%20group epoch=\n"
         "offsets flights p0:10-19 p2:5-5 p10:0-99 (111)"
     )
@@ -148,3 +151,25 @@ def test_the_ranges_are_those_of_the_partitions_that_moved() -> None:
         ranges_between(flush.start, flush.end)
         == read(message_of({0: 1, 1: 1}, {0: 1, 1: 3})).topics["flights"]
     )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(SOURCE, cluster_id="other"),
+        replace(SOURCE, topic="other"),
+        replace(SOURCE, topic_id="other"),
+        replace(SOURCE, group_id="other"),
+        replace(SOURCE, replay_epoch="other"),
+    ],
+)
+def test_a_message_is_told_from_those_of_other_streams(other: Source) -> None:
+    destination = Destination("lake", "main", "events", TABLE_UUID)
+    ledger = read(message_of({0: 1}, {0: 2}))
+    assert ledger.is_of(SOURCE, destination)
+    assert not ledger.is_of(other, destination)
+
+
+def test_a_message_is_told_from_those_of_another_incarnation_of_the_table() -> None:
+    ledger = read(message_of({0: 1}, {0: 2}))
+    assert not ledger.is_of(SOURCE, Destination("lake", "main", "events", TABLE_UUID.replace("7", "8")))

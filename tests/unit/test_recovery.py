@@ -254,3 +254,51 @@ def test_a_group_that_does_not_answer_may_answer_later(half: str) -> None:
         start.recover()
     assert [] == start.log.commits
     assert positions({0: 10, 2: 20}) == start.recover().positions
+
+
+ELSEWHERE = CommitMetadata(100, "1/0/3", "id-1")
+
+
+def test_a_flush_another_layout_published_moves_its_partitions_on() -> None:
+    """A21, D09: the old owner of partitions 0, 1 and 2 died between the catalog's commit and its own."""
+    start = Start({0: 10, 2: 20}, ELSEWHERE)
+    start.published({0: 10, 1: 5, 2: 20}, {0: 17, 1: 9, 2: 20})
+    assert positions({0: 17, 2: 20}) == start.recover().positions
+    assert 1 == start.followed()
+
+
+def test_several_flushes_of_other_layouts_are_followed_in_their_order() -> None:
+    start = Start({0: 10, 2: 20}, ELSEWHERE)
+    start.published({0: 10}, {0: 17})
+    start.published({2: 20}, {2: 25})
+    start.published({0: 17}, {0: 18})
+    recovered = start.recover()
+    assert (positions({0: 18, 2: 25}), 103) == (recovered.positions, recovered.snapshot)
+
+
+def test_a_commit_that_reached_only_some_partitions_is_made_whole() -> None:
+    start = Start({0: 17, 2: 20})
+    start.log.stored |= FakeLog({0: 17}, metadata=replace(OURS, snapshot=101)).stored
+    start.published({0: 10, 2: 20}, {0: 17, 2: 25})
+    assert positions({0: 17, 2: 25}) == start.recover().positions
+
+
+def test_what_begins_beyond_a_position_is_not_jumped_to() -> None:
+    start = Start({0: 10, 2: 20}, ELSEWHERE)
+    start.published({0: 11}, {0: 17})
+    assert positions({0: 10, 2: 20}) == start.recover().positions
+
+
+def test_a_restart_in_the_same_layout_reads_no_snapshots() -> None:
+    start = Start({0: 10, 2: 20})
+    start.published({0: 9}, {0: 17})
+    assert positions({0: 10, 2: 20}) == start.recover().positions
+
+
+def test_snapshots_that_expired_under_a_changed_layout_are_an_error_and_counted() -> None:
+    start = Start({0: 10, 2: 20}, ELSEWHERE)
+    start.sink.floor = 102
+    with capture_logs() as events:
+        assert positions({0: 10, 2: 20}) == start.recover().positions
+    assert ["error"] == [entry["log_level"] for entry in events]
+    assert 1 == value(start.metrics, "millpond_errors_total", type="recovery_incomplete")
