@@ -9,10 +9,10 @@ INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test lint fmt bench docs lock clean
+.PHONY: help install demo test conformance lint fmt bench docs lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo "  PYTHON=$(PYTHON) makes the environment, VENV=$(VENV) holds it, ARGS=... goes to demo, test and bench."
 
@@ -23,6 +23,9 @@ demo: $(INSTALLED) ## Kafka to lakehouse on this machine, checked to the last ro
 
 test: $(INSTALLED) ## Unit, integration and end-to-end tests, with coverage
 	@$(BIN)/python -m pytest --cov --cov-report=term-missing:skip-covered $(ARGS)
+
+conformance: ## The live suites of pyhoglake itself against our catalog, on each Python found
+	@PYTHON=$(PYTHON) VENV=$(VENV) .ci/conformance
 
 lint: $(INSTALLED) ## ruff, its formatter and mypy, changing nothing
 	$(BIN)/ruff check .
@@ -46,7 +49,7 @@ lock: ## Resolve again and rewrite requirements.lock (needs uv)
 
 clean: ## Remove the environments made here, caches and build products
 	@for made in $(VENV) .venv-*; do if [ -e "$$made/.installed" ]; then rm -rf "$$made"; fi; done
-	@rm -rf .ci/bin build dist htmlcov coverage.xml .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf .ci/bin .ci/cache build dist htmlcov coverage.xml .coverage .coverage.* .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find millpond tests bench -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # The stamp comes last: an installation that broke off is not taken for a finished one. No build isolation,
