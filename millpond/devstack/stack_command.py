@@ -68,6 +68,7 @@ def _serve(options: StackOptions, env_file: Path | None, console: Console) -> No
 
 
 def _write_privately(path: Path, text: str) -> None:
+    path.absolute().parent.mkdir(parents=True, exist_ok=True)
     # mkstemp makes the file 0600 from its first byte on.
     number, draft = tempfile.mkstemp(dir=path.absolute().parent, prefix=f".{path.name}.")
     try:

@@ -220,10 +220,10 @@ def test_export_lines_mean_to_a_shell_what_they_say() -> None:
 
 @pytest.fixture
 def command(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """`millpond stack --store moto --env-file <tmp_path>/it's.env`, its temporary data in <tmp_path>/tmp."""
+    """`millpond stack --store moto --env-file <tmp_path>/new/it's.env`, temporary data in <tmp_path>/tmp."""
     (tmp_path / "tmp").mkdir()
     program = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, tmp_path / "it's.env"],
+        [sys.executable, "-c", PROGRAM, tmp_path / "new" / "it's.env"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -243,7 +243,7 @@ def await_env_file(command: subprocess.Popen[str], path: Path, eventually: Event
 def test_the_command_stays_until_it_is_told_to_stop(
     command: subprocess.Popen[str], tmp_path: Path, stop: signal.Signals, eventually: Eventually
 ) -> None:
-    text = await_env_file(command, tmp_path / "it's.env", eventually)
+    text = await_env_file(command, tmp_path / "new" / "it's.env", eventually)
 
     command.send_signal(stop)
     output, hints = command.communicate(timeout=10)
@@ -259,7 +259,7 @@ def test_the_command_stays_until_it_is_told_to_stop(
 def test_the_env_file_is_private_and_sets_the_environment_of_a_shell(
     command: subprocess.Popen[str], tmp_path: Path, eventually: Eventually
 ) -> None:
-    path = tmp_path / "it's.env"
+    path = tmp_path / "new" / "it's.env"
     await_env_file(command, path, eventually)
 
     show = "import json, os; print(json.dumps(dict(os.environ)))"
@@ -283,7 +283,7 @@ def test_the_command_interrupted_while_starting_leaves_nothing(
 def test_the_command_ends_when_a_part_dies(
     command: subprocess.Popen[str], tmp_path: Path, eventually: Eventually
 ) -> None:
-    await_env_file(command, tmp_path / "it's.env", eventually)
+    await_env_file(command, tmp_path / "new" / "it's.env", eventually)
     children = psutil.Process(command.pid).children()
     (catalog,) = (child for child in children if "millpond.devstack.catalog" in child.cmdline())
 
