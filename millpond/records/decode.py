@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from millpond.records.columns import build_column
 from millpond.records.names import INSERTED_AT, is_usable
-from millpond.records.pins import apply_pin
+from millpond.records.pins import PIN_ARROW_TYPES, apply_pin
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +46,11 @@ def decode(values: Sequence[bytes], pins: Mapping[str, str]) -> Decoded:
             continue
         arrays[name] = build_column([row.get(name) for row in rows])
     for name, pin in pins.items():
-        # A pinned column is there from the first batch on, with its type.
-        arrays[name], failures = apply_pin(arrays.get(name, pa.nulls(len(rows))), pin)
-        failed[name] = failures
-        coerced[pin] += failures == 0
+        if name not in arrays:
+            arrays[name] = pa.nulls(len(rows), PIN_ARROW_TYPES[pin])  # there from the first batch on
+            continue
+        arrays[name], failed[name] = apply_pin(arrays[name], pin)
+        coerced[pin] += failed[name] == 0
     if not arrays:  # rows without a single usable key are rows still; this column carries their number
         arrays[INSERTED_AT] = pa.nulls(len(rows))
     return Decoded(pa.RecordBatch.from_pydict(arrays), +skipped, +coerced, +failed)

@@ -164,7 +164,13 @@ def test_integers_beyond_64_bits_are_rows(number: str) -> None:
 def test_a_pinned_column_is_there_from_the_first_batch_with_its_type() -> None:
     result = decoded({"a": 1}, pins={"t": "timestamptz"})
     assert pa.timestamp("us", "UTC") == result.batch.schema.field("t").type
-    assert {"timestamptz": 1} == result.coerced
+    assert {} == result.coerced  # nothing was there to convert (behaviour 5)
+
+
+def test_nothing_consumed_counts_nothing() -> None:
+    """The loop decodes each second of silence; its counters stand still."""
+    result = decode([], {"t": "timestamptz"})
+    assert ({}, {}, {}) == (result.skipped, result.coerced, result.failed_pins)
 
 
 def test_pinned_values_that_do_not_convert_are_null_and_counted() -> None:

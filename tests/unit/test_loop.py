@@ -173,7 +173,7 @@ def test_a_position_outside_the_log_ends_the_process_with_the_reason() -> None:
 
 def test_pinned_values_that_do_not_fit_are_counted() -> None:
     service = Service(MILLPOND_TYPED_COLUMNS="n:bigint,t:timestamptz")
-    service.loop.take_in([message(10, '{"n":"x"}')])
+    service.loop.take_in([message(10, '{"n":"x","t":"2013-01-01"}')])
     assert 1 == service.count("errors_total", type="column_coercion")
     assert 1 == service.count("columns_coerced_total", target_type="timestamptz")
 
