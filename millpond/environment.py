@@ -29,23 +29,27 @@ OWNED_PROPERTIES: Mapping[str, str] = {
 }
 """librdkafka properties that are ours to set, and what to do about each."""
 
-_OWN_PREFIXES = ("MILLPOND_", "HOGLAKE_", "KAFKA_", "FLUSH_", "FETCH_")
+OWN_PREFIXES = ("MILLPOND_", "HOGLAKE_", "KAFKA_", "FLUSH_", "FETCH_")
+"""What the names of most of our variables begin with."""
+
 _SECRET = re.compile(r"SECRET|PASSWORD|TOKEN|_KEY$")
 # Kubernetes announces each Service of the namespace this way; they are nobody's misspelling.
 _SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT(_\w+)?)$|_PORT(_\d+_(TCP|UDP)(_\w+)?)?$")
 
-_NO_FILTERS = "filters are not in this version, and without them unwanted rows would be written"
-_LATER = {
+_NO_FILTERS = "filters are not in this version, and without them unwanted rows would be written; unset it"
+_REFUSED = {
     "MILLPOND_FILTER_": _NO_FILTERS,
     "MILLPOND_INCLUDE_VALUES_": _NO_FILTERS,
     "MILLPOND_VARIANT_COLUMNS": "hoglake tables get no VARIANT columns; values land as JSON text; unset it",
 }
-_WITHOUT_EFFECT = {
-    "POSTHOG_PROJECT_TOKEN": "OTLP log export is not in this version; logs go to standard output",
-    "POSTHOG_LOGS_ENDPOINT": "OTLP log export is not in this version; logs go to standard output",
-    "MILLPOND_SERVICE_NAMESPACE": "OTLP log export is not in this version; logs go to standard output",
-    "MILLPOND_SERVICE_INSTANCE_ID": "OTLP log export is not in this version; logs go to standard output",
-}
+_FOR_LOG_EXPORT = frozenset(
+    {
+        "POSTHOG_PROJECT_TOKEN",
+        "POSTHOG_LOGS_ENDPOINT",
+        "MILLPOND_SERVICE_NAMESPACE",
+        "MILLPOND_SERVICE_INSTANCE_ID",
+    }
+)
 
 
 def describe(error: ValidationError, environ: Mapping[str, str]) -> list[str]:
@@ -73,7 +77,7 @@ def refused_variables(environ: Mapping[str, str]) -> list[str]:
     problems = [
         f"{name}={shown(name, environ[name])}: {reason}"
         for name in sorted(environ)
-        for prefix, reason in _LATER.items()
+        for prefix, reason in _REFUSED.items()
         if name.startswith(prefix)
     ]
     if "DUCKLAKE_PARTITION_BY" in environ and "HOGLAKE_PARTITION_BY" not in environ:
@@ -116,10 +120,10 @@ def uses_oauth(overrides: Mapping[str, str]) -> bool:
 def unknown_variables(environ: Mapping[str, str], known: Collection[str]) -> Iterable[str]:
     """A warning for each variable of ours that nothing reads, with the nearest name that is read."""
     for name in sorted(environ):
-        if name in _WITHOUT_EFFECT:
-            yield f"{name} has no effect: {_WITHOUT_EFFECT[name]}"
+        if name in _FOR_LOG_EXPORT:
+            yield f"{name} has no effect: OTLP log export is not in this version; logs go to standard output"
         elif (
-            not name.startswith(_OWN_PREFIXES)
+            not name.startswith(OWN_PREFIXES)
             or name.startswith(CONSUMER_PREFIX)
             or name in known
             or _SERVICE_LINK.search(name)

@@ -60,7 +60,9 @@ class Metrics:
             "records_consumed", "Messages read, tombstones included", "partition"
         )
         self.records_written = self._counter("records_written", "Rows published to the table")
-        self.records_skipped = self._counter("records_skipped", "Records that became no row", "reason")
+        self.records_skipped = self._counter(
+            "records_skipped", "Records that became no row, and keys that became no column", "reason"
+        )
         self.columns_coerced = self._counter(
             "columns_coerced", "Columns turned into a pinned type", "target_type"
         )

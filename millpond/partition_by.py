@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from millpond.records.names import IDENTIFIER
+
 TRANSFORMS = ("identity", "year", "month", "day", "hour", "bucket")
 
 _VOCABULARY = (
     "column, identity(column), year(column), month(column), day(column), hour(column), bucket(column, N)"
 )
-_COLUMN = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _TERM = re.compile(r"\s*(?P<name>[^(),\s]+)\s*(?:\((?P<arguments>[^()]*)\))?\s*")
 
 
@@ -84,6 +85,6 @@ def _parse_term(entry: str) -> PartitionTerm:
 
 
 def _column(name: str, entry: str) -> str:
-    if _COLUMN.fullmatch(name) is None:
-        raise ValueError(f"{name!r} in {entry!r} is not a column name ({_COLUMN.pattern})")
+    if IDENTIFIER.fullmatch(name) is None:
+        raise ValueError(f"{name!r} in {entry!r} is not a column name ({IDENTIFIER.pattern})")
     return name

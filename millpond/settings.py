@@ -20,18 +20,17 @@ from pydantic_settings import (
 
 from millpond.budget import MAX_FLUSH_SECONDS
 from millpond.partition_by import PartitionTerm, parse_partition_by
-from millpond.records.names import is_usable
+from millpond.records.names import IDENTIFIER, is_usable
+from millpond.records.pins import PIN_ARROW_TYPES
 
-PIN_TYPES = ("timestamptz", "bigint", "double", "boolean", "varchar", "uuid")
-
-_COLUMN = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+PIN_TYPES = tuple(PIN_ARROW_TYPES)
 
 
 def _columns(text: Any) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in str(text).split(",") if name.strip()))
     for name in names:
-        if _COLUMN.fullmatch(name) is None:
-            raise ValueError(f"{name!r} is not a column name ({_COLUMN.pattern})")
+        if IDENTIFIER.fullmatch(name) is None:
+            raise ValueError(f"{name!r} is not a column name ({IDENTIFIER.pattern})")
     if not names:
         raise ValueError("names no column")
     return names
@@ -43,7 +42,7 @@ def _pins(text: Any) -> dict[str, str]:
         if not entry:
             continue
         column, colon, kind = (part.strip() for part in entry.partition(":"))
-        if not colon or _COLUMN.fullmatch(column) is None:
+        if not colon or IDENTIFIER.fullmatch(column) is None:
             raise ValueError(f"{entry!r} is not `column:type`")
         if kind.lower() not in PIN_TYPES:
             raise ValueError(f"{entry!r} names no type out of {', '.join(PIN_TYPES)}")
@@ -147,7 +146,7 @@ class KafkaSettings(Section):
         alias="STATS_INTERVAL_MS",
         ge=0,
         le=86_400_000,
-        description="librdkafka statistics; 0 turns them off.",
+        description="How often librdkafka's statistics become metrics; 0: never.",
     )
     aws_region: str | None = Field(
         None, alias="AWS_REGION", description="Region of the MSK IAM token (only with SASL OAUTHBEARER)."
@@ -170,14 +169,15 @@ class FlushSettings(Section):
         alias="FLUSH_SIZE",
         ge=1024,
         le=2_147_483_647,
-        description="Arrow bytes in the buffer that start a flush. Memory is bounded by two such buffers.",
+        description="Arrow bytes in the buffer that start a flush. Two such buffers are held at most, beside "
+        "the copy and the files of the flush in flight.",
     )
     interval_ms: int = Field(
         60_000,
         alias="FLUSH_INTERVAL_MS",
         ge=100,
         le=86_400_000,
-        description="Age of the oldest buffered row that starts a flush.",
+        description="Age of the oldest record in the buffer that starts a flush.",
     )
     deadline_seconds: float = Field(
         float(MAX_FLUSH_SECONDS),
@@ -191,7 +191,8 @@ class FlushSettings(Section):
         alias="MILLPOND_GRACE_PERIOD_S",
         ge=1,
         le=86_400,
-        description="Time from SIGTERM to exit; below the pod's terminationGracePeriodSeconds.",
+        description="Time from SIGTERM until everything is published; ten seconds or more below the pod's "
+        "terminationGracePeriodSeconds.",
     )
     replay_epoch: str = Field(
         "",
@@ -205,7 +206,9 @@ class ServiceSettings(Section):
     """The process itself."""
 
     destination: Annotated[Literal["hoglake", "ducklake"], BeforeValidator(_lower)] = Field(
-        "hoglake", alias="MILLPOND_DESTINATION", description="The sink. `ducklake` is not in this version."
+        "hoglake",
+        alias="MILLPOND_DESTINATION",
+        description="The sink; this version refuses `ducklake`.",
     )
     replicas: int = Field(
         alias="REPLICA_COUNT",
@@ -222,7 +225,7 @@ class ServiceSettings(Section):
         alias="MILLPOND_HTTP_PORT",
         ge=0,
         le=65_535,
-        description="/metrics, /healthz, /readyz; 0 picks one.",
+        description="Port of /metrics, /healthz and /readyz; 0 picks a free one.",
     )
     log_level: Annotated[
         Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], BeforeValidator(_upper)
@@ -241,15 +244,16 @@ class ServiceSettings(Section):
     @property
     def ordinal(self) -> int:
         """Which of the replicas this is."""
-        match = re.search(r"-([0-9]+)$", self.pod_name or self.hostname or "millpond-0")
-        if match is None:  # refused by the validator before anyone can ask
-            raise ValueError("no ordinal")
-        return int(match[1])
+        return int(self._pod.rpartition("-")[2])
+
+    @property
+    def _pod(self) -> str:
+        return self.pod_name or self.hostname or "millpond-0"
 
     @model_validator(mode="after")
     def _check_ordinal(self) -> Self:
         variable = "POD_NAME" if self.pod_name else "HOSTNAME"
-        name = self.pod_name or self.hostname or "millpond-0"
+        name = self._pod
         if re.search(r"-[0-9]+$", name) is None:
             raise ValueError(
                 f"{variable}={name!r}: must end in a dash and the ordinal, as a StatefulSet names its pods"
@@ -281,9 +285,13 @@ class HoglakeSettings(Section):
     """Where rows go."""
 
     url: Url = Field(alias="HOGLAKE_URL", description="The catalog server; `/v1` is added.")
-    catalog: str = Field(alias="HOGLAKE_CATALOG", pattern=r"^[a-z][a-z0-9_-]{0,62}$", description="Catalog.")
+    catalog: str = Field(
+        alias="HOGLAKE_CATALOG", pattern=r"^[a-z][a-z0-9_-]{0,62}$", description="Name of the catalog."
+    )
     namespace: str = Field(
-        alias="HOGLAKE_NAMESPACE", pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,127}$", description="Namespace."
+        alias="HOGLAKE_NAMESPACE",
+        pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,127}$",
+        description="Namespace; created by the first write.",
     )
     table: str = Field(
         alias="HOGLAKE_TABLE",
@@ -294,10 +302,10 @@ class HoglakeSettings(Section):
         None,
         alias="HOGLAKE_DATA_PATH",
         pattern=r"^s3://[a-z0-9][a-z0-9.\-]{1,61}[a-z0-9](/.*)?$",
-        description="Only to create a missing catalog; then frozen into it for ever.",
+        description="Where a missing catalog is created; frozen into it for ever, and not read otherwise.",
     )
     s3_endpoint: Url | None = Field(
-        None, alias="HOGLAKE_S3_ENDPOINT", description="Object store other than AWS, such as MinIO."
+        None, alias="HOGLAKE_S3_ENDPOINT", description="URL of an object store other than AWS, such as MinIO."
     )
     s3_region: str | None = Field(
         None,
@@ -309,7 +317,9 @@ class HoglakeSettings(Section):
         alias="HOGLAKE_S3_ACCESS_KEY",
         description="Static key; with HOGLAKE_S3_SECRET_KEY or neither (AWS default chain).",
     )
-    s3_secret_key: SecretStr | None = Field(None, alias="HOGLAKE_S3_SECRET_KEY", description="Its secret.")
+    s3_secret_key: SecretStr | None = Field(
+        None, alias="HOGLAKE_S3_SECRET_KEY", description="Secret of HOGLAKE_S3_ACCESS_KEY."
+    )
     partition_by: PartitionBy = Field(
         (),
         alias="HOGLAKE_PARTITION_BY",

@@ -8,7 +8,10 @@ from functools import lru_cache
 INSERTED_AT = "_inserted_at"
 """Our own column: when the row was published. A record's value under this name is not taken."""
 
-_USABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+IDENTIFIER = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+"""What a column may be called in the configuration."""
+
+_LONGEST = 128
 _RESERVED_PREFIX = "_hog"
 
 
@@ -16,7 +19,8 @@ _RESERVED_PREFIX = "_hog"
 def is_usable(name: str) -> bool:
     """Whether `name` may be a column: an identifier of at most 128 characters, not reserved."""
     return (
-        _USABLE.fullmatch(name) is not None
+        IDENTIFIER.fullmatch(name) is not None
+        and len(name) <= _LONGEST
         and not name.lower().startswith(_RESERVED_PREFIX)
         and name != INSERTED_AT
     )
