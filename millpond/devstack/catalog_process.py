@@ -1,11 +1,11 @@
-"""The development catalog as a part of the stack, and what crossed its wire."""
+"""The development catalog as a part of the stack: what crossed its wire, and faults on order."""
 
 from __future__ import annotations
 
 import json
 import sys
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import httpx
 
@@ -18,19 +18,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from millpond.deadline import Deadline
+    from millpond.devstack.catalog.control.rules import Rule
 
 _LIVE_SECONDS = 2.0
+_CONTROL_SECONDS = 10.0
 _PROBE_PATHS = frozenset({"/livez", "/healthz"})
 
 
 @dataclass(frozen=True)
 class LoggedRequest:
-    """One request the catalog answered, as its request log tells it."""
+    """One request as the catalog's log tells it; without a status when no answer was begun."""
 
     method: str
     path: str
     query: str
-    status: int
+    status: int | None
     request_id: str
     seconds: float
     request_bytes: int
@@ -62,7 +64,7 @@ class CatalogProcess(ChildProcess):
         """Our own module, in this interpreter."""
         return [
             *(sys.executable, "-m", "millpond.devstack.catalog", "--port", str(self._port)),
-            *("--database", str(self.database), "--request-log", str(self.request_log)),
+            *("--database", str(self.database), "--request-log", str(self.request_log), "--control"),
             *self._arguments,
         ]
 
@@ -84,6 +86,47 @@ class CatalogProcess(ChildProcess):
         # What follows the last newline is still being written.
         logged = [_logged(line) for line in lines[:-1]]
         return [request for request in logged if request.path not in _PROBE_PATHS]
+
+    def faults(self, rules: Sequence[Rule]) -> None:
+        """Put these fault rules in force instead of all others, their counts at 0.
+
+        Raises:
+            PartFailedError: the catalog does not take them; the message names the field.
+        """
+        self._control("PUT", "faults", [_as_put(rule) for rule in rules])
+
+    def clear_faults(self) -> None:
+        """Let every request through again."""
+        self.faults([])
+
+    def fired(self) -> tuple[int, ...]:
+        """How many requests each rule in force has touched, in the order of the rules.
+
+        Raises:
+            PartFailedError: the catalog refused an action a rule wanted done first.
+        """
+        rules = self._control("GET", "faults")
+        failures = [failure for rule in rules for failure in rule["failures"]]
+        if failures:
+            raise self.failure(f"could not do what a fault rule wants first: {'; '.join(failures)}")
+        return tuple(rule["fired"] for rule in rules)
+
+    def switch(self, **switches: bool) -> None:
+        """Set `require_attribution` (as servers of the 1.4 line) or `refuse_blind_partitioned_appends`."""
+        self._control("PUT", "switches", switches)
+
+    def _control(self, method: str, what: str, body: Any = None) -> Any:
+        url = f"{self.url}/_control/{what}"
+        with httpx.Client(timeout=_CONTROL_SECONDS, trust_env=False) as client:
+            answer = client.request(method, url, **({} if body is None else {"json": body}))
+        if answer.is_error:
+            raise self.failure(f"refused {method} {url}: {answer.text}")
+        return answer.json()
+
+
+def _as_put(rule: Rule) -> dict[str, Any]:
+    put: dict[str, Any] = rule.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return put
 
 
 def _logged(line: bytes) -> LoggedRequest:

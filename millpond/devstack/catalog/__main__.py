@@ -30,6 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
             receipt_retention_seconds=options.receipt_retention_seconds,
             handler_threads=options.handler_threads,
             object_store=_object_store(options),
+            control=options.control,
         )
         serve(settings, host=options.host, port=options.port)
     except (NotLoopbackError, DatabaseUnusableError, ValueError, OverflowError, OSError) as error:
@@ -71,6 +72,9 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         default=7 * 24 * 3600,
         help="how long cleanup leaves receipts alone; 0 keeps them for ever",
+    )
+    parser.add_argument(
+        "--control", action="store_true", help="open /_control: faults on order, for tests; not hoglake"
     )
     parser.add_argument(
         "--s3-endpoint",

@@ -2,8 +2,10 @@
 
 import json
 import re
+import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import MutableMapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,24 +13,47 @@ from typing import Any, Final, TextIO
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from millpond.devstack.catalog.hang_up import HANG_UP
 from millpond.devstack.catalog.metrics import ANSWERS
 
+#: Requests about the catalog as a tool: they are not logged, and no fault rule reaches them, or none could be
+#: taken back.
+CONTROL_PREFIX: Final = "/_control/"
+
+_KEPT_REQUESTS: Final = 100_000
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 
 
 class RequestLog:
-    """One JSON object a request, flushed line by line; without a path it keeps nothing.
+    """One JSON object a request: line by line in a file, and the latest in memory where they are kept.
 
     A line is written before the last byte of the answer leaves, so that whoever has an answer finds its line.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, *, kept: bool = False) -> None:
         self._file: TextIO | None = None if path is None else path.open("a", encoding="utf-8", buffering=1)
+        self._kept: deque[dict[str, Any]] = deque(maxlen=_KEPT_REQUESTS if kept else 0)
+        self._dropped = 0
+        self._guard = threading.Lock()  # a handler thread reads while the event loop writes
 
     def write(self, **entry: Any) -> None:
         """Append one line."""
         if self._file is not None:
             self._file.write(json.dumps(entry) + "\n")
+        with self._guard:
+            self._dropped += len(self._kept) == self._kept.maxlen
+            self._kept.append(entry)
+
+    def to_json(self) -> dict[str, Any]:
+        """The requests in memory, in the order they were answered, and how many older ones gave way."""
+        with self._guard:
+            return {"requests": list(self._kept), "dropped": self._dropped}
+
+    def clear(self) -> None:
+        """Forget the requests in memory; the file keeps them."""
+        with self._guard:
+            self._kept.clear()
+            self._dropped = 0
 
     def close(self) -> None:
         """Close the file."""
@@ -57,7 +82,7 @@ class Access:
         self._log = log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] != "http" or scope["path"].startswith(CONTROL_PREFIX):
             await self._app(scope, receive, send)
             return
         exchange = _Exchange(scope, receive, send, self._log)
@@ -88,7 +113,7 @@ class _Exchange:
         if message["type"] == "http.response.start":
             self._status = message["status"]
             message["headers"] = [*message.get("headers", []), (b"x-request-id", self._request_id)]
-        elif message["type"] == "http.response.body" and not message.get("more_body", False):
+        elif _is_last(message):
             self.finish()
         await self._send(message)
 
@@ -108,6 +133,11 @@ class _Exchange:
             seconds=round(time.monotonic() - self._started, 6),
             request_bytes=self._request_bytes,
         )
+
+
+def _is_last(message: MutableMapping[str, Any]) -> bool:
+    is_end = message["type"] == "http.response.body" and not message.get("more_body", False)
+    return is_end or message["type"] == HANG_UP
 
 
 def _request_id(scope: Scope) -> bytes:

@@ -18,6 +18,7 @@ from starlette.routing import Route
 import millpond
 from millpond.devstack.catalog.access import Access, EncodedPath, RequestLog
 from millpond.devstack.catalog.call import Background, Call, Reply, Service
+from millpond.devstack.catalog.control import ControlPanel, Injection, RuleBook
 from millpond.devstack.catalog.errors import BadRequestError, CatalogError
 from millpond.devstack.catalog.gate import Gate
 from millpond.devstack.catalog.metrics import REFUSALS, REGISTRY
@@ -28,6 +29,7 @@ from millpond.devstack.catalog.storage import Storage
 _log = logging.getLogger(__name__)
 
 _MEDIA_TYPE: Final = "application/json"
+_CONTROL_THREADS: Final = 2
 
 
 def create_app(settings: CatalogSettings) -> Starlette:
@@ -39,7 +41,7 @@ def create_app(settings: CatalogSettings) -> Starlette:
         DatabaseUnusableError: the file cannot be opened, or belongs to another version.
     """
     storage = Storage(settings.database, wait_seconds=settings.wait_seconds)
-    log = RequestLog(settings.request_log)
+    log = RequestLog(settings.request_log, kept=settings.control)
     background = _background(settings, storage)
     service = Service(storage, settings, _micros, background)
     gate = Gate(settings.handler_threads, settings.wait_seconds)
@@ -54,9 +56,15 @@ def create_app(settings: CatalogSettings) -> Starlette:
         storage.close()
         log.close()
 
+    routes = [*_service_routes(service, gate), *(_route(row, service, gate) for row in ROUTES)]
+    middleware = [Middleware(EncodedPath), Middleware(Access, log=log)]
+    if settings.control:
+        book = RuleBook()
+        routes += _control_routes(ControlPanel(service, book, log), service)
+        middleware.append(Middleware(Injection, book=book, service=service))
     app = Starlette(
-        routes=[*_service_routes(service, gate), *(_route(row, service, gate) for row in ROUTES)],
-        middleware=[Middleware(EncodedPath), Middleware(Access, log=log)],
+        routes=routes,
+        middleware=middleware,
         exception_handlers={404: _empty(404), 405: _empty(405)},
         lifespan=lifespan,
     )
@@ -75,6 +83,15 @@ def _background(settings: CatalogSettings, storage: Storage) -> Background | Non
 
 def _route(row: Endpoint, service: Service, gate: Gate) -> Route:
     return Route("/v1" + row.path, _endpoint(row.handler, service, gate), methods=[row.method])
+
+
+def _control_routes(panel: ControlPanel, service: Service) -> list[Route]:
+    # Threads of their own: a fault that fills the catalog's must still be taken back.
+    gate = Gate(_CONTROL_THREADS, service.settings.wait_seconds)
+    return [
+        Route(row.path, _endpoint(row.handler, service, gate), methods=[row.method])
+        for row in panel.endpoints()
+    ]
 
 
 def _endpoint(
@@ -142,6 +159,7 @@ def _service_routes(service: Service, gate: Gate) -> list[Route]:
                     "hydrator": bool(store and store.hydrator_interval_ms),
                     "compaction": "on request" if store else False,
                 },
+                "control": service.settings.control,
             }
         )
 

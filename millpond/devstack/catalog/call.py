@@ -38,9 +38,12 @@ class Background(Protocol):
         """Delete objects; answers how many were there."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Service:
-    """What every handler works with; `clock` answers microseconds since the epoch."""
+    """What every handler works with; `clock` answers microseconds since the epoch.
+
+    Only `settings` is ever replaced, by the switches under `/_control`.
+    """
 
     storage: Storage
     settings: CatalogSettings

@@ -11,6 +11,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from millpond.devstack.catalog.app import create_app
+from millpond.devstack.catalog.hang_up import HangUpProtocol
 from millpond.devstack.catalog.settings import CatalogSettings
 
 _GRACE_SECONDS: Final = 1
@@ -36,12 +37,14 @@ def serve(settings: CatalogSettings, *, host: str, port: int) -> None:
         signal.signal(number, lambda *_: None)
     config = uvicorn.Config(
         app,
+        http=HangUpProtocol if settings.control else "auto",
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         server_header=False,
     )
-    banner = f"development catalog, not hoglake: {url} database {settings.database}\n"
+    control = ", faults on order under /_control" if settings.control else ""
+    banner = f"development catalog, not hoglake: {url} database {settings.database}{control}\n"
     _Server(config, app, banner).run(sockets=[listener])
 
 

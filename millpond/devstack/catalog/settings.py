@@ -31,6 +31,7 @@ class CatalogSettings:
     `require_attribution` refuses drops without author and message, as servers of the 1.4 line do.
     `receipt_retention_seconds` of 0 or less keeps receipts for ever.
     Without an `object_store` files are registered and never looked into.
+    `control` opens `/_control`, where tests order faults.
     """
 
     database: Path
@@ -41,6 +42,7 @@ class CatalogSettings:
     receipt_retention_seconds: int = 7 * 24 * 3600
     handler_threads: int = 32
     object_store: ObjectStoreSettings | None = None
+    control: bool = False
 
     def __post_init__(self) -> None:
         if self.commit_lock_timeout_ms < 0:

@@ -11,6 +11,7 @@ import pytest
 
 from millpond.devstack.moto_store import MotoStore
 from tests.integration.catalog.lake import BY_ID_AND_DAY, Lake
+from tests.integration.catalog.ordered import OrderedLake
 from tests.integration.catalog.server import CatalogServer
 from tests.integration.catalog.work import SCHEMA, Work
 
@@ -109,3 +110,24 @@ def work(store: MotoStore, working: CatalogServer, http: httpx.Client) -> Iterat
     table = client.catalog(lake.name).namespace("shop").create_table("orders", SCHEMA)
     yield Work(lake, table, pafs.S3FileSystem(**keys, endpoint_override=store.endpoint))
     client.close()
+
+
+@pytest.fixture(scope="session")
+def controlled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CatalogServer]:
+    """A catalog that takes orders."""
+    process = CatalogServer(tmp_path_factory.mktemp("controlled"), "--control")
+    try:
+        yield process.start()
+    finally:
+        process.close()
+
+
+@pytest.fixture
+def ordered(controlled: CatalogServer, http: httpx.Client) -> Iterator[OrderedLake]:
+    """A fresh catalog with `shop.orders` that takes orders; none is in force before and after."""
+    lake = OrderedLake(controlled, http)
+    lake.create_table()
+    lake.control("DELETE", "log")
+    yield lake
+    lake.control("DELETE", "faults")
+    lake.control("PUT", "switches", {"require_attribution": False, "refuse_blind_partitioned_appends": False})

@@ -21,6 +21,11 @@ def expire(mutation: Mutation, *, batch: int) -> dict[str, Any]:
     if batch < 1:
         raise InvalidError(f"batch must be at least 1, is {batch}")
     floor, consumer = _new_floor(mutation.db, mutation.catalog, batch, mutation.now_us)
+    return {**lift_floor(mutation, floor), "offsets_released": 0, **present(floored_by_consumer=consumer)}
+
+
+def lift_floor(mutation: Mutation, floor: int) -> dict[str, int]:
+    """Drop what lies below a floor that is at most the head; a lower one than now drops nothing."""
     counts = {"snapshots_expired": 0, "data_files_queued": 0, "delete_files_queued": 0}
     if floor > mutation.catalog.floor:
         counts["snapshots_expired"] = mutation.db.execute(
@@ -38,12 +43,7 @@ def expire(mutation: Mutation, *, batch: int) -> dict[str, Any]:
             " WHERE catalog_id = :catalog AND snapshot_id = :floor) WHERE catalog_id = :catalog",
             {"floor": floor, "catalog": mutation.catalog_id},
         )
-    return {
-        **counts,
-        "new_earliest_snapshot_id": max(floor, mutation.catalog.floor),
-        "offsets_released": 0,
-        **present(floored_by_consumer=consumer),
-    }
+    return {**counts, "new_earliest_snapshot_id": max(floor, mutation.catalog.floor)}
 
 
 def _new_floor(
@@ -128,3 +128,8 @@ def purge_receipts(mutation: Mutation, retention_seconds: int) -> None:
         "DELETE FROM receipt WHERE catalog_id = ? AND created_us < ?",
         (mutation.catalog_id, mutation.now_us - kept_seconds * _MICROS),
     )
+
+
+def forget_receipts(mutation: Mutation) -> None:
+    """Forget every receipt, however young."""
+    mutation.db.execute("DELETE FROM receipt WHERE catalog_id = ?", (mutation.catalog_id,))
