@@ -95,18 +95,22 @@ def stored_topic_id(committed: Mapping[Partition, Committed]) -> str | None:
     return max(notes, key=lambda note: note.snapshot).topic_id if notes else None
 
 
+def was_recreated(stored_id: str | None, live_id: str) -> bool:
+    """Whether the topic was deleted and made again; not known, and so not assumed, where an id is missing."""
+    return bool(stored_id and live_id and stored_id != live_id)
+
+
 def resolve(
     committed: Mapping[Partition, Committed],
     watermarks: Mapping[Partition, Watermarks],
     policy: str,
-    live_topic_id: str,
+    *,
+    recreated: bool,
 ) -> StartPositions:
     """Every partition's start. A committed offset inside the log stands; else `policy` decides.
 
-    `policy` is `earliest` or `latest`. Offsets of a topic that was deleted and made again mean nothing.
+    `policy` is `earliest` or `latest`. Offsets of a topic that was `recreated` mean nothing.
     """
-    stored = stored_topic_id(committed)
-    recreated = bool(stored and live_topic_id and stored != live_topic_id)
     positions: dict[Partition, Offset] = {}
     resets: list[Reset] = []
     for partition, marks in sorted(watermarks.items()):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -11,7 +11,16 @@ from millpond.errors import Fatal, LedgerGapError
 from millpond.logs import logger
 from millpond.metrics import Metrics
 from millpond.offsets import Offset, Partition, Positions, advance
-from millpond.positions import CommitMetadata, Committed, Layout, Watermarks, resolve, stored_topic_id
+from millpond.positions import (
+    CommitMetadata,
+    Committed,
+    Layout,
+    Reset,
+    Watermarks,
+    resolve,
+    stored_topic_id,
+    was_recreated,
+)
 from millpond.sink import History, Sink, Source
 
 
@@ -49,12 +58,14 @@ def recover(
 ) -> Recovered:
     """Settle the position of every owned partition before the first record is read.
 
-    1. Committed offsets, and the reset policy for partitions without a usable one.
-    2. The receipts: a flush that was published from here but whose offsets were never committed is
+    1. The committed offsets as they are, of the partitions that have one: they are what an earlier life
+       published from, whatever became of the log since.
+    2. The receipts: a flush that was published from there but whose offsets were never committed is
        followed to its end, as often as there is one.
     3. Unless all partitions were left by this layout after one and the same snapshot, the snapshots since
        the oldest of theirs: what anybody published from or across our positions moves them on.
-    4. The whole vector is committed, so that it is stable from the first flush on.
+    4. The reset policy, for partitions that have no position now, or one outside the log.
+    5. The whole vector is committed, so that it is stable from the first flush on.
 
     Raises:
         Fatal: the group was rewound on purpose, or the ledger leaves a gap; both explained.
@@ -62,9 +73,41 @@ def recover(
     """
     committed = log.committed(deadline)
     watermarks = log.watermarks(deadline)
-    start = resolve(committed, watermarks, policy, source.topic_id)
-    is_first_start = all(entry.offset is None for entry in committed.values())
-    for reset in start.resets:
+    stored = stored_topic_id(committed)
+    recreated = was_recreated(stored, source.topic_id)
+    if stored is not None and not recreated:
+        # What was stored once counts, also an empty id: the identity must not hang on today's look-up.
+        source = replace(source, topic_id=stored)
+    notes = [entry.metadata for entry in committed.values() if entry.metadata is not None]
+    snapshot = max((note.snapshot for note in notes), default=None)
+    left = {p: entry.offset for p, entry in committed.items() if entry.offset is not None}
+    if left and not recreated:
+        left, snapshot = _follow(sink, source, left, snapshot=snapshot, metrics=metrics, deadline=deadline)
+        if {(note.snapshot, note.layout) for note in notes} - {(_newest(notes), str(layout))}:
+            history = sink.published_since(source, min(note.snapshot for note in notes), deadline)
+            left, snapshot = _walk(history, left, snapshot, metrics)
+    after = {p: replace(entry, offset=left.get(p, entry.offset)) for p, entry in committed.items()}
+    start = resolve(after, watermarks, policy, recreated=recreated)
+    _tell(start.resets, source, policy, metrics, is_first_start=not left)
+    positions = dict(start.positions)
+    if start.resets:
+        positions, snapshot = _follow(
+            sink, source, positions, snapshot=snapshot, metrics=metrics, deadline=deadline
+        )
+    log.commit(positions, CommitMetadata(snapshot or 0, str(layout), source.topic_id), deadline)
+    for partition, position in positions.items():  # every partition has a lag from the first scrape on
+        metrics.lag.set(max(0, watermarks[partition].high - position), partition=str(partition))
+    return Recovered(positions, snapshot or 0, source)
+
+
+def _newest(notes: Sequence[CommitMetadata]) -> int:
+    return max((note.snapshot for note in notes), default=0)
+
+
+def _tell(
+    resets: Sequence[Reset], source: Source, policy: str, metrics: Metrics, *, is_first_start: bool
+) -> None:
+    for reset in resets:
         metrics.offset_reset.inc(reason=reset.reason)
         tell = logger().info if is_first_start and not reset.lost else logger().warning
         tell(
@@ -77,23 +120,6 @@ def recover(
             to_offset=reset.to_offset,
             lost=reset.lost,
         )
-    recreated = any(reset.reason == "topic_recreated" for reset in start.resets)
-    stored = None if recreated else stored_topic_id(committed)
-    # What was stored once counts, also an empty id: the identity must not hang on today's look-up.
-    source = source if stored is None else replace(source, topic_id=stored)
-    notes = [entry.metadata for entry in committed.values() if entry.metadata is not None]
-    snapshot = max((note.snapshot for note in notes), default=None)
-    positions, newest = _follow(
-        sink, source, dict(start.positions), snapshot=snapshot, metrics=metrics, deadline=deadline
-    )
-    left_by = {(note.snapshot, note.layout) for note in notes}
-    if notes and not recreated and left_by != {(snapshot, str(layout))}:
-        history = sink.published_since(source, min(note.snapshot for note in notes), deadline)
-        positions, newest = _walk(history, positions, newest, metrics)
-    log.commit(positions, CommitMetadata(newest, str(layout), source.topic_id), deadline)
-    for partition, position in positions.items():  # every partition has a lag from the first scrape on
-        metrics.lag.set(max(0, watermarks[partition].high - position), partition=str(partition))
-    return Recovered(positions, newest, source)
 
 
 def _follow(
@@ -104,7 +130,7 @@ def _follow(
     snapshot: int | None,
     metrics: Metrics,
     deadline: Deadline,
-) -> tuple[dict[Partition, Offset], int]:
+) -> tuple[dict[Partition, Offset], int | None]:
     """The positions after every flush published from them, and the newest snapshot known.
 
     `snapshot` is the newest one the committed offsets know of, None when they carry no word of ours: a
@@ -132,12 +158,12 @@ def _follow(
             records=sum(moved[p] - positions[p] for p in positions),
         )
         positions, snapshot = moved, published.snapshot
-    return positions, snapshot or 0
+    return positions, snapshot
 
 
 def _walk(
-    history: History, positions: dict[Partition, Offset], snapshot: int, metrics: Metrics
-) -> tuple[dict[Partition, Offset], int]:
+    history: History, positions: dict[Partition, Offset], snapshot: int | None, metrics: Metrics
+) -> tuple[dict[Partition, Offset], int | None]:
     """The positions after everything in `history` that starts at or before them."""
     if not history.is_complete:
         metrics.errors.inc(type="recovery_incomplete")
@@ -155,5 +181,5 @@ def _walk(
                 snapshot=published.snapshot,
                 records=sum(moved[p] - positions[p] for p in positions),
             )
-        positions, snapshot = moved, max(snapshot, published.snapshot)
+        positions, snapshot = moved, max(snapshot or 0, published.snapshot)
     return positions, snapshot

@@ -20,7 +20,7 @@ from millpond.hoglake.identity import Destination, flush_key
 from millpond.hoglake.judgement import Action, is_transient, judge_commit
 from millpond.hoglake.layout import Layout
 from millpond.hoglake.ledger import read_ledger, write_ledger
-from millpond.hoglake.orphans import Reason, report_orphans
+from millpond.hoglake.orphans import NAMED_URIS, Reason, report_orphans
 from millpond.hoglake.shape import Shape, ShapeCache
 from millpond.logs import logger
 from millpond.metrics import Metrics
@@ -124,7 +124,7 @@ class HoglakeSink:
         """
         self._client.bind(deadline)
         if self._prepared is not None and self._prepared.flush is not flush:
-            self._discard("superseded")
+            self._let_go("superseded")
         if self._prepared is None:
             self._prepared = self._translating(
                 lambda: self._prepare(source, flush, deadline), "preparing a flush"
@@ -133,7 +133,7 @@ class HoglakeSink:
 
     def close(self) -> None:
         """Count what was prepared and never published, and close the connections."""
-        self._discard("shutdown")
+        self._let_go("shutdown")
         self._client.close()
 
     def _prepare(self, source: Source, flush: Flush, deadline: Deadline) -> _Prepared:
@@ -308,6 +308,25 @@ class HoglakeSink:
             raise Fatal(f"{what}: {_tell(error)}") from error
         except OSError as error:
             raise Retryable(f"{what}: {_tell(error)}") from error
+
+    def _let_go(self, reason: Reason) -> None:
+        """Forget what is prepared. Its objects are orphans only if it was never sent.
+
+        A commit whose answer never came may be carried out yet: whoever deleted its objects then would
+        delete rows of the table.
+        """
+        prepared = self._prepared
+        if prepared is None or not prepared.sent:
+            self._discard(reason)
+            return
+        self._prepared = None
+        self._metrics.errors.inc(type="commit_outcome_unknown")
+        self._log.warning(
+            "the outcome of a commit is unknown: keep its objects, the next start settles it by the receipt",
+            key=prepared.key,
+            files=len(prepared.uris),
+            uris=prepared.uris[:NAMED_URIS],
+        )
 
     def _discard(self, reason: Reason) -> None:
         prepared, self._prepared = self._prepared, None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from datetime import date
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +28,10 @@ _INSTANT = (
 )
 _MICROSECOND_DIGITS = 6
 
+_DAY_SECONDS = 86_400
+_EPOCH = date(1970, 1, 1).toordinal()
+_FIRST_DAY, _LAST_DAY = date.min.toordinal() - _EPOCH, date.max.toordinal() - _EPOCH
+
 # `8-4-4-4-12` or 32 digits, in braces or after `urn:uuid:`. uuid.UUID() takes far more than that.
 _UUID = re.compile(
     r"(?P<open>\{)?(?:urn:uuid:)?"
@@ -48,23 +52,48 @@ def apply_pin(column: pa.Array, pin: str) -> tuple[pa.Array, int]:
 
 
 def cast_each(column: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast, value by value where the whole does not cast; a value that does not is null."""
+    """Cast, value by value where the whole does not cast; a value that does not is null.
+
+    Instants and dates outside the years 1 to 9999 do not: they could be written, but neither Python nor
+    most readers of the table could read them, and identity or bucket partitions of them fail.
+    """
     try:
-        return column.cast(target)
+        return _within_calendar(column.cast(target))
     except pa.ArrowInvalid:
         pass
     except pa.ArrowNotImplementedError:
         return pa.nulls(len(column), target)
     encoded = column.dictionary_encode()
-    distinct = pa.array([_cast_one(value, target) for value in encoded.dictionary], target)
-    return distinct.take(encoded.indices)
+    distinct = pa.concat_arrays([_cast_one(value, target) for value in encoded.dictionary])
+    return _within_calendar(distinct.take(encoded.indices))
 
 
-def _cast_one(value: pa.Scalar, target: pa.DataType) -> Any:
+def _cast_one(value: pa.Scalar, target: pa.DataType) -> pa.Array:
     try:
-        return value.cast(target).as_py()
+        return pa.repeat(value.cast(target), 1)
     except pa.ArrowInvalid:
+        return pa.nulls(1, target)
+
+
+def _within_calendar(column: pa.Array) -> pa.Array:
+    ends = _calendar_ends(column.type)
+    if ends is None:
+        return column
+    first, last = (pa.scalar(end, pa.int64()) for end in ends)
+    # Dates go to 64 bits by way of 32, which is what they are stored as.
+    values = (column.cast(pa.int32()) if pa.types.is_date32(column.type) else column).cast(pa.int64())
+    inside = pc.and_(pc.greater_equal(values, first), pc.less_equal(values, last))
+    return pc.if_else(inside, column, pa.scalar(None, column.type))
+
+
+def _calendar_ends(kind: pa.DataType) -> tuple[int, int] | None:
+    """The first and last stored value within the years 1 to 9999; None where there is nothing to check."""
+    if pa.types.is_date32(kind):
+        return _FIRST_DAY, _LAST_DAY
+    ticks = {"s": 1, "ms": 1_000, "us": 1_000_000}.get(kind.unit) if pa.types.is_timestamp(kind) else None
+    if ticks is None:  # nanoseconds in 64 bits end long before the calendar does
         return None
+    return _FIRST_DAY * _DAY_SECONDS * ticks, (_LAST_DAY + 1) * _DAY_SECONDS * ticks - 1
 
 
 def _to_timestamptz(column: pa.Array) -> pa.Array:
@@ -73,7 +102,7 @@ def _to_timestamptz(column: pa.Array) -> pa.Array:
     Fractions are cut at the microsecond. Integers are microseconds since the epoch (behaviour 5).
     """
     if pa.types.is_integer(column.type):
-        return column.cast(TIMESTAMPTZ)
+        return cast_each(column, TIMESTAMPTZ)
     if not pa.types.is_string(column.type):
         return pa.nulls(len(column), TIMESTAMPTZ)
     encoded = column.dictionary_encode()
@@ -85,7 +114,7 @@ def _to_timestamptz(column: pa.Array) -> pa.Array:
     text = pc.binary_join_element_wise(text, _fraction(pc.struct_field(parts, "fraction")), ".")
     naive = cast_each(text, pa.timestamp("us"))
     micros = pc.subtract(naive.cast(pa.int64()), _offset_micros(pc.struct_field(parts, "zone")))
-    return micros.cast(TIMESTAMPTZ).take(encoded.indices)
+    return _within_calendar(micros.cast(TIMESTAMPTZ)).take(encoded.indices)
 
 
 def _or(column: pa.Array, text: str) -> pa.Array:

@@ -163,6 +163,24 @@ def test_a_flush_left_by_one_owner_is_found_by_the_two_that_follow(
     assert_every_record_once(pipeline, count)
 
 
+def test_retention_between_the_two_commits_does_not_hide_what_was_published(
+    own_stack: Stack, pipelines: Callable[..., Pipeline]
+) -> None:
+    """A17, B02: one partition lost its published records; the other one's are not published again."""
+    pipeline = pipelines(own_stack)
+    broker = own_stack.broker
+    assert isinstance(broker, MockCluster)
+    service = pipeline.service()
+    broker.inject_errors(ApiKey.OFFSET_COMMIT, [KafkaError.GROUP_AUTHORIZATION_FAILED] * 1000)
+    pipeline.produce([{"n": number} for number in range(200)])
+    wait_until(lambda: len(pipeline.rows()) == 200, "the flush in the lake")
+    service.kill()
+    broker.clear_errors(ApiKey.OFFSET_COMMIT)
+    broker.delete_records(pipeline.topic, 1, 50)
+    pipeline.service()
+    assert_every_record_once(pipeline, 200)
+
+
 @pytest.fixture
 def table(own_stack: Stack, pipeline: Pipeline) -> Iterator[Table]:
     """The table in another client's hands, once the service has made it; opened lazily by the test."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millpond.records.columns import build_column
-from millpond.records.pins import PIN_ARROW_TYPES, apply_pin
+from millpond.records.pins import PIN_ARROW_TYPES, apply_pin, cast_each
 from tests.unit.test_columns import JSON_VALUES
 
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
@@ -215,3 +215,40 @@ def test_one_bad_value_among_many_costs_only_itself() -> None:
     values[777] = "x"
     result, failures = apply_pin(build_column(values), "bigint")
     assert (1, None, 49_999) == (failures, result[777].as_py(), result[-1].as_py())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0000-01-01",
+        "0001-01-01T00:00:00+14:00",
+        "9999-12-31T23:59:59-01:00",
+    ],
+)
+def test_an_instant_outside_the_calendar_becomes_null_and_is_counted(text: str) -> None:
+    """Nobody could read it back: pyarrow's own to_pylist fails on it, and so do partition transforms."""
+    column, failures = apply_pin(pa.array([text, "2024-13-45", "2024-01-01"]), "timestamptz")
+    assert [None, None, datetime(2024, 1, 1, tzinfo=UTC)] == column.to_pylist()
+    assert 2 == failures
+
+
+def test_the_ends_of_the_calendar_are_inside() -> None:
+    column, failures = apply_pin(pa.array(["0001-01-01", "9999-12-31T23:59:59.999999"]), "timestamptz")
+    assert 0 == failures
+    assert [1, 9999] == [instant.year for instant in column.to_pylist()]
+
+
+@pytest.mark.parametrize("micros", [2**63 - 1, -(2**63), 253_402_300_800_000_000])
+def test_a_number_that_is_no_instant_in_microseconds_becomes_null(micros: int) -> None:
+    column, failures = apply_pin(pa.array([micros, 0], pa.int64()), "timestamptz")
+    assert ([None, datetime(1970, 1, 1, tzinfo=UTC)], 1) == (column.to_pylist(), failures)
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.date32(), pa.timestamp("s"), pa.timestamp("ms"), pa.timestamp("us"), pa.timestamp("ns")]
+)
+def test_no_text_makes_a_cast_to_a_date_or_an_instant_raise(kind: pa.DataType) -> None:
+    texts = ["0000-01-01", "10000-01-01", "-0001-01-01", "9999-12-31", "2024-02-30", "2024-02-29", "x", None]
+    column = cast_each(pa.array(texts), kind)
+    assert len(column.to_pylist()) == len(texts)
+    assert column[5].is_valid

@@ -14,6 +14,7 @@ from millpond.positions import (
     Watermarks,
     resolve,
     stored_topic_id,
+    was_recreated,
 )
 
 P0 = Partition(0)
@@ -28,7 +29,8 @@ def noted(offset: int | None, *, snapshot: int = 5, topic_id: str = "id-1") -> C
 
 def resolve_one(committed: Committed, policy: str, live_topic_id: str = "id-1") -> StartPositions:
     """The start of the only partition, whose log reaches from 100 to 200."""
-    return resolve({P0: committed}, MARKS, policy, live_topic_id)
+    recreated = was_recreated(stored_topic_id({P0: committed}), live_topic_id)
+    return resolve({P0: committed}, MARKS, policy, recreated=recreated)
 
 
 @pytest.mark.parametrize("policy", ["earliest", "latest"])
@@ -68,7 +70,7 @@ def test_a_topic_whose_id_is_unknown_on_one_side_was_not_recreated(stored: str, 
 def test_only_the_partitions_in_trouble_are_reset() -> None:
     marks = {Partition(p): MARKS[P0] for p in range(3)}
     committed = {Partition(0): noted(150), Partition(1): noted(10), Partition(2): Committed(None)}
-    start = resolve(committed, marks, "earliest", "id-1")
+    start = resolve(committed, marks, "earliest", recreated=False)
     assert {0: 150, 1: 100, 2: 100} == start.positions
     assert [1, 2] == [reset.partition for reset in start.resets]
 

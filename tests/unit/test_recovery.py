@@ -302,3 +302,36 @@ def test_snapshots_that_expired_under_a_changed_layout_are_an_error_and_counted(
         assert positions({0: 10, 2: 20}) == start.recover().positions
     assert ["error"] == [entry["log_level"] for entry in events]
     assert 1 == value(start.metrics, "millpond_errors_total", type="recovery_incomplete")
+
+
+def test_a_flush_is_found_by_the_offsets_as_committed_whatever_became_of_the_log_since() -> None:
+    """A17, B02: retention passed one partition between the two commits; the others' rows must not double."""
+    start = Start({0: 2, 2: 20})
+    start.published({0: 2, 2: 20}, {0: 4, 2: 25})
+    recovered = start.recover()
+    assert positions({0: 5, 2: 25}) == recovered.positions
+    assert 1 == start.followed()
+    assert 1 == value(start.metrics, "millpond_offset_reset_total", reason="below_log_start")
+
+
+def test_what_was_published_beyond_the_start_of_the_log_needs_no_reset() -> None:
+    start = Start({0: 2, 2: 20})
+    start.published({0: 2, 2: 20}, {0: 17, 2: 25})
+    assert positions({0: 17, 2: 25}) == start.recover().positions
+    assert not value(start.metrics, "millpond_offset_reset_total", reason="below_log_start")
+
+
+def test_a_partition_that_is_new_does_not_hide_a_flush_of_the_others() -> None:
+    """C07: the topic grew while the process was down; the flush was named by the partitions of then."""
+    start = Start({0: 10, 2: 20, 4: None})
+    start.published({0: 10, 2: 20}, {0: 17, 2: 25})
+    assert positions({0: 17, 2: 25, 4: 5}) == start.recover().positions
+
+
+def test_the_loss_is_counted_from_what_was_published() -> None:
+    start = Start({0: 1, 2: 20})
+    start.published({0: 1, 2: 20}, {0: 3, 2: 25})
+    with capture_logs() as events:
+        start.recover()
+    (reset,) = [entry for entry in events if entry["event"].startswith("position decided")]
+    assert (3, 5, 2) == (reset["from_offset"], reset["to_offset"], reset["lost"])

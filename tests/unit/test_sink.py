@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pyarrow as pa
 import pytest
+from structlog.testing import capture_logs
 
 from millpond.deadline import Deadline
 from millpond.errors import DeadlineExceeded, Fatal, Retryable
@@ -14,6 +15,7 @@ from tests.unit.fakes import INSERTED_AT, SOURCE, FakeClock, positions, value
 from tests.unit.lake import (
     ALL,
     NEXT,
+    Fault,
     Lake,
     Writer,
     add_a_column,
@@ -21,6 +23,7 @@ from tests.unit.lake import (
     balanced,
     denied,
     flush_of,
+    lost_after,
     lost_before,
     numbers,
 )
@@ -73,20 +76,45 @@ def test_no_object_is_ever_written_twice(writer: Writer, lake: Lake) -> None:
     assert 4 == len(lake.store.puts) == len(set(lake.store.puts))
 
 
-def test_another_flush_replaces_one_that_was_never_published(writer: Writer, lake: Lake) -> None:
-    lake.transport.faults.append(lost_before)
-    with pytest.raises(Retryable):
-        writer.write(NEXT)
+class EndsBeforePublishing(Deadline):
+    """A deadline that passes while the last object goes up."""
+
+    def check(self, what: str) -> None:
+        if what == "publishing":
+            raise DeadlineExceeded(what)
+
+
+def prepare_only(writer: Writer, flush: Flush) -> None:
+    with pytest.raises(DeadlineExceeded):
+        writer.sink.write(SOURCE, flush, EndsBeforePublishing(60))
+
+
+def test_another_flush_replaces_one_that_was_never_sent(writer: Writer, lake: Lake) -> None:
+    prepare_only(writer, NEXT)
     writer.write(flush_of([3], start=12))
     assert ([1, 2, 3], 2) == (numbers(lake), writer.orphans("superseded"))
 
 
-def test_what_was_prepared_and_never_published_is_counted_at_the_end(writer: Writer, lake: Lake) -> None:
-    lake.transport.faults.append(lost_before)
-    with pytest.raises(Retryable):
-        writer.write(NEXT)
+def test_what_was_prepared_and_never_sent_is_counted_at_the_end(writer: Writer) -> None:
+    prepare_only(writer, NEXT)
     writer.sink.close()
     assert 2 == writer.orphans("shutdown")
+
+
+@pytest.mark.parametrize("fault", [lost_before, lost_after])
+def test_objects_of_a_commit_whose_answer_never_came_are_not_called_orphans(
+    writer: Writer, lake: Lake, fault: Fault
+) -> None:
+    """They may be rows of the table: whoever deleted them as told would lose those."""
+    lake.transport.faults.append(fault)
+    with pytest.raises(Retryable):
+        writer.write(NEXT)
+    with capture_logs() as events:
+        writer.sink.close()
+    assert 0 == writer.orphans("shutdown")
+    assert 1 == value(writer.metrics, "millpond_errors_total", type="commit_outcome_unknown")
+    assert ["warning"] == [event["log_level"] for event in events]
+    assert "delete" not in str(events)
 
 
 def test_nothing_is_published_after_the_deadline(writer: Writer, lake: Lake) -> None:
