@@ -5,7 +5,6 @@ Partitions are assigned, never subscribed to: there is no group membership, the 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -35,6 +34,11 @@ from millpond.positions import CommitMetadata, Committed, Watermarks
 
 _REQUEST_SECONDS = 10.0
 _MICROSECONDS = 1_000_000
+
+_CONSUMER_ONLY = (
+    *("group.id", "auto.offset.reset", "allow.auto.", "enable.auto.", "fetch.", "queued.", "statistics."),
+)
+"""Beginnings of the properties that mean nothing to an admin client, which would warn of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +87,15 @@ class TopicConsumer:
         self._side_calls = side_calls
         self._log = logger()
         self._ordinal, self._replicas = config.service.ordinal, config.service.replicas
-        self._stats_failures = 0
         properties: dict[str, Any] = client_properties(config)
         if token is not None and uses_oauth(config.consumer_overrides):
             properties["oauth_cb"] = token
-        admin_keys = {"group.id", "auto.offset.reset", "statistics.interval.ms", "queued.max.messages.kbytes"}
-        admin_keys |= {key for key in properties if key.startswith(("enable.auto.", "fetch.", "allow.auto."))}
         try:
             self._consumer = Consumer(
                 {**properties, "stats_cb": self._on_statistics}, logger=logging.getLogger(CLIENT_LOG)
             )
             # Nobody serves this one's log; what it has to say of the brokers, the consumer says too.
-            admin = {k: v for k, v in properties.items() if k not in admin_keys}
+            admin = {k: v for k, v in properties.items() if not k.startswith(_CONSUMER_ONLY)}
             self._admin = AdminClient({**admin, "log_level": 2})
         except KafkaException as error:
             raise _refused_property(config, error.args[0].str()) from error
@@ -221,21 +222,29 @@ class TopicConsumer:
         )
         result = {}
         for asked_partition, future in futures.items():
+            what = f"reading the ends of partition {asked_partition.partition}"
             try:
                 result[Partition(asked_partition.partition)] = Offset(future.result(seconds + 1).offset)
             except KafkaException as error:
-                what = f"reading the ends of partition {asked_partition.partition}"
                 raise self._failed(what, error.args[0]) from error
+            except TimeoutError as error:
+                raise self._failed(what, KafkaError(KafkaError._TIMED_OUT)) from error  # noqa: SLF001 - public
         return result
 
     def _topic_id(self, deadline: Deadline) -> str:
         """The id the broker gave the topic; empty where it has none to give."""
         seconds = max(deadline.cut(_REQUEST_SECONDS), 0.1)
-        with contextlib.suppress(KafkaException, TimeoutError):
+        try:
             futures = self._admin.describe_topics(TopicCollection([self._name]), request_timeout=seconds)
             return str(futures[self._name].result(seconds + 1).topic_id or "")
-        self._metrics.errors.inc(type="kafka")
-        return ""
+        except (KafkaException, TimeoutError) as error:
+            self._metrics.errors.inc(type="kafka")
+            self._log.warning(
+                "the broker tells no topic id: a topic deleted and made again will not be recognised",
+                topic=self._name,
+                error=str(error),
+            )
+            return ""
 
     def _failed(self, what: str, error: KafkaError) -> Retryable:
         self._metrics.errors.inc(type="kafka")

@@ -1,12 +1,17 @@
 """What librdkafka is told, and what is made of its statistics; reading itself is tested against a broker."""
 
 import json
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from millpond.consumer import TopicConsumer, client_properties, report_statistics
-from millpond.deadline import SideCalls
-from millpond.errors import ConfigError
+from millpond.deadline import Deadline, SideCalls
+from millpond.errors import ConfigError, Retryable
+from millpond.offsets import Partition
 from tests.unit.fakes import metrics, value
 from tests.unit.test_config import loaded
 
@@ -96,3 +101,22 @@ def test_the_statistics_callback_reports_what_it_can_read() -> None:
     consumer._on_statistics(json.dumps(STATISTICS))
     consumer._consumer.close()
     assert value(series, "millpond_rdkafka_replyq") == 3
+
+
+class SilentAdmin:
+    """Takes requests and never answers."""
+
+    def list_offsets(self, asked: Iterable[TopicPartition], **_: Any) -> Mapping[TopicPartition, Future[Any]]:
+        return {partition: Future() for partition in asked}
+
+
+def test_ends_of_the_log_that_nobody_tells_are_asked_for_again() -> None:
+    """The client's own timeout may come late; a wait that ran out is no defect."""
+    series = metrics()
+    consumer = TopicConsumer(loaded(), series, SideCalls())
+    consumer._admin = SilentAdmin()  # type: ignore[assignment] # a model of it
+    consumer.owned = (Partition(2),)
+    with pytest.raises(Retryable, match="the ends of partition 2 of topic 'flights' failed"):
+        consumer.watermarks(Deadline(0.05))
+    assert 1 == value(series, "millpond_errors_total", type="kafka")
+    consumer.close(Deadline(5))
