@@ -26,7 +26,8 @@ from millpond.sink import Source
 
 START_SECONDS = 22.0
 _CLOSE_SECONDS = 5.0
-_WATCHDOG_SLACK_SECONDS = 5.0
+# Grace, closing and this are below the ten seconds a pod is given on top: SIGKILL would hide the exit code.
+_WATCHDOG_SLACK_SECONDS = 3.0
 
 
 def run(environ: Mapping[str, str]) -> int:
@@ -55,6 +56,7 @@ class Service:
         self._watchdog = Watchdog(self._say_watchdog)
         version = config.service.version or __version__
         self._version = "_".join(version.split())
+        self._server: OperatorServer | None = None
         self._sink: HoglakeSink | None = None
         self._consumer: TopicConsumer | None = None
         self._loop: Loop | None = None
@@ -67,7 +69,9 @@ class Service:
         for warning in self._config.warnings:
             self._log.warning(warning)
         code = self._guarded(self._serve)
-        code = self._close() or code
+        closing = self._close()
+        # Why it stopped comes first: a fenced process must not end as one that was slow to leave.
+        code = code or closing
         self._watchdog.disarm()
         self._log.info("millpond ends", exit_code=code)
         if self._side_calls.abandoned or (self._loop is not None and self._loop.is_flushing):
@@ -78,18 +82,15 @@ class Service:
         return code
 
     def _serve(self) -> None:
-        server = OperatorServer(self._config.service.http_port, self._metrics, self._health)
-        server.start()
-        self._log.info("listening", port=server.port)
-        try:
-            self._drain()
-        finally:
-            server.stop()
+        self._server = OperatorServer(self._config.service.http_port, self._metrics, self._health)
+        self._server.start()
+        self._log.info("listening", port=self._server.port)
+        self._drain()
 
     def _drain(self) -> None:
         config = self._config
         deadline = Deadline(START_SECONDS)
-        self._sink = HoglakeSink(
+        sink = self._sink = HoglakeSink(
             config.hoglake,
             config.records.sort_by,
             self._metrics,
@@ -98,18 +99,18 @@ class Service:
             version=self._version,
         )
         token = token_source(config, self._metrics)
-        self._consumer = TopicConsumer(config, self._metrics, self._side_calls, token=token)
-        topic = self._consumer.connect(deadline)
-        self._sink.start(deadline)
+        consumer = self._consumer = TopicConsumer(config, self._metrics, self._side_calls, token=token)
+        topic = consumer.connect(deadline)
+        sink.start(deadline)
         layout = Layout(config.service.replicas, config.service.ordinal, topic.partitions)
         source = Source(
             topic.cluster_id, topic.name, topic.topic_id, config.group_id, config.flush.replay_epoch
         )
-        recovered = self._recover(source, layout, deadline)
-        self._consumer.assign(recovered.positions)
+        recovered = self._recover(consumer, sink, source, layout, deadline)
+        consumer.assign(recovered.positions)
         publisher = Publisher(
-            self._sink,
-            self._consumer,
+            sink,
+            consumer,
             recovered.source,
             layout,
             attempts=config.hoglake.attempts,
@@ -118,7 +119,7 @@ class Service:
         )
         self._loop = Loop(
             config,
-            self._consumer,
+            consumer,
             publisher,
             recovered.positions,
             stop=self._stop,
@@ -126,19 +127,26 @@ class Service:
             health=self._health,
         )
         self._health.ready()
-        self._log.info("draining", topic=topic.name, partitions=len(recovered.positions), of=topic.partitions)
+        self._log.info(
+            "draining",
+            topic=topic.name,
+            group=config.group_id,
+            partitions=len(recovered.positions),
+            topic_partitions=topic.partitions,
+            snapshot=recovered.snapshot,
+        )
         self._loop.run()
 
-    def _recover(self, source: Source, layout: Layout, deadline: Deadline) -> Recovered:
+    def _recover(
+        self, consumer: TopicConsumer, sink: HoglakeSink, source: Source, layout: Layout, deadline: Deadline
+    ) -> Recovered:
         """Recovery, tried again while there is time: a coordinator may be moving when we start."""
-        if self._sink is None or self._consumer is None:
-            raise RuntimeError("recovery comes after the parts")
         delay = 0.25
         while True:
             try:
                 return recover(
-                    self._consumer,
-                    self._sink,
+                    consumer,
+                    sink,
                     source,
                     layout=layout,
                     policy=self._config.kafka.auto_offset_reset,
@@ -153,14 +161,16 @@ class Service:
                 delay *= 2
 
     def _close(self) -> int:
-        """Let go of sink and consumer; 0, or the code of what went wrong there."""
-        self._health.stopping("stopping")
+        """Let go of everything, the operator's port last; 0, or the code of what went wrong there."""
+        steps: list[Callable[[], None]] = []
         if self._sink is not None:
-            self._sink.close()
+            steps.append(self._sink.close)
         consumer = self._consumer
-        if consumer is None:
-            return 0
-        return self._guarded(lambda: consumer.close(Deadline(_CLOSE_SECONDS)))
+        if consumer is not None:
+            steps.append(lambda: consumer.close(Deadline(_CLOSE_SECONDS)))
+        if self._server is not None:
+            steps.append(self._server.stop)
+        return max((self._guarded(step) for step in steps), default=0)
 
     def _guarded(self, part: Callable[[], None]) -> int:
         try:
@@ -170,14 +180,17 @@ class Service:
             self._log.error("millpond stops", error=str(error), kind=type(error).__name__)
             return error.exit_code
         except Exception:  # noqa: BLE001 - the last place; told with its traceback
+            self._health.stopping("a defect, see the log")
             self._log.exception("a defect: please report it with these lines")
             return Fatal.exit_code
         return 0
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        self._log.info("asked to stop", signal=signal.Signals(number).name)
-        self._health.stopping("asked to stop")
+        if self._stop.is_set():
+            return  # asked again: the time of the watchdog runs already
         self._stop.set()
+        self._health.stopping("asked to stop")
+        self._log.info("asked to stop", signal=signal.Signals(number).name)
         # Should anything hold up the orderly end, this ends the process all the same.
         self._watchdog.arm(
             self._config.flush.grace_seconds + _CLOSE_SECONDS + _WATCHDOG_SLACK_SECONDS, Exhausted.exit_code
