@@ -66,12 +66,12 @@ class Publisher:
             Fatal, Fenced, Exhausted: the positions are not committed then.
         """
         before = self._as_committed(flush.start)
-        receipt = self._climb(
+        receipt = self._retrying(
             lambda: self._write(flush, before, deadline), deadline, self._attempts, "write_retry"
         )
         self._snapshot = max(self._snapshot, receipt.snapshot)
         after = self._as_committed(flush.end)
-        self._climb(
+        self._retrying(
             lambda: self._commit(flush.end, before, after, deadline),
             deadline,
             COMMIT_ATTEMPTS,
@@ -116,7 +116,7 @@ class Publisher:
     def _note(self) -> CommitMetadata:
         return CommitMetadata(self._snapshot, str(self._layout), self._source.topic_id)
 
-    def _climb(self, call: Callable[[], T], deadline: Deadline, attempts: int, error_type: str) -> T:
+    def _retrying(self, call: Callable[[], T], deadline: Deadline, attempts: int, error_type: str) -> T:
         """Call until it succeeds: 1, 2, 4 … 30 s apart, never past the deadline."""
         for attempt in range(attempts):
             try:
@@ -125,27 +125,31 @@ class Publisher:
                 self._metrics.errors.inc(type=error_type)
                 delay = backoff_seconds(attempt) * (1 + random.uniform(0, BACKOFF_JITTER))  # noqa: S311 - no secret
                 delay = max(delay, error.retry_after_seconds or 0.0)
+                if attempt + 1 == attempts:
+                    raise Exhausted(f"gave up after {attempts} attempts: {error}") from error
+                if deadline.remaining() <= delay:
+                    raise Exhausted(
+                        f"gave up after attempt {attempt + 1} of {attempts}, out of time: {error}"
+                    ) from error
                 self._log.warning(
                     "attempt failed",
                     step=error_type,
                     attempt=attempt + 1,
                     of=attempts,
-                    retry_in_seconds=round(deadline.cut(delay), 1),
+                    retry_in_seconds=round(delay, 1),
                     error=str(error),
                 )
-                if attempt + 1 == attempts or deadline.remaining() <= delay:
-                    raise Exhausted(f"gave up after {attempt + 1} attempts: {error}") from error
                 deadline.sleep(delay)
         raise AssertionError("attempts is at least 1")
 
 
 class InFlight:
-    """A flush on its way, on a thread of its own, while the loop reads on."""
+    """A flush on its way, on a thread of its own, while the loop reads on. `seconds` is how long it took."""
 
     def __init__(self, publisher: Publisher, flush: Flush, deadline: Deadline) -> None:
         self.flush = flush
         self.deadline = deadline
-        self.started = time.monotonic()
+        self.seconds = 0.0
         self._receipt: Receipt | None = None
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, args=(publisher,), name="flush", daemon=True)
@@ -160,7 +164,10 @@ class InFlight:
         if not self._thread.is_alive():
             return True
         if self.deadline.seconds_past() > _ABANDON_SLACK_SECONDS:
-            raise Exhausted("the flush in flight is past its deadline and does not return")
+            raise Exhausted(
+                "the flush in flight is past its deadline and does not return; its offsets are not "
+                "committed, the next start goes on from there"
+            )
         return False
 
     def wait(self, seconds: float) -> bool:
@@ -177,7 +184,10 @@ class InFlight:
         return self._receipt
 
     def _run(self, publisher: Publisher) -> None:
+        started = time.monotonic()
         try:
             self._receipt = publisher.publish(self.flush, self.deadline)
         except BaseException as error:  # noqa: BLE001 - raised again by result()
             self._failure = error
+        # Here and not where the loop looks: it may look a tenth of a second later.
+        self.seconds = time.monotonic() - started

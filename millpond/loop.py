@@ -78,6 +78,7 @@ class Loop:
         if self._in_flight is not None and self._buffer.is_full():
             # Both buffers are full: reading on would only grow memory.
             self._in_flight.wait(_LONGEST_WAIT_SECONDS)
+            self._sample()
             return
         size = self._batch_size()
         self._metrics.consume_batch_size.set(size)
@@ -172,7 +173,7 @@ class Loop:
             return
         in_flight, self._in_flight = self._in_flight, None
         receipt = in_flight.result()
-        flush, seconds = in_flight.flush, time.monotonic() - in_flight.started
+        flush, seconds = in_flight.flush, in_flight.seconds
         self._flushed = dict(flush.end)
         self._health.flushed()
         self._next_lag = self._clock()
@@ -209,7 +210,9 @@ class Loop:
             self._health.polled()
             if grace.seconds_past() > _LONGEST_WAIT_SECONDS:
                 raise Exhausted(
-                    "the grace period ended before the last flush did; its offsets are not committed"
+                    "the grace period ended before the last flush did; its offsets are not committed, the "
+                    "next start goes on from there. Raise MILLPOND_GRACE_PERIOD_S and the pod's "
+                    "terminationGracePeriodSeconds, or lower FLUSH_SIZE"
                 )
         self._reap()
 

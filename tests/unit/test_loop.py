@@ -239,8 +239,11 @@ def test_reading_goes_on_while_a_flush_is_in_flight_and_stops_when_both_buffers_
         service.loop.turn()
         assert sink.entered.wait(GIVE_UP_SECONDS)
         service.loop.turn()
+        service.consumer.ends = {0: 400, 2: 20}
+        service.clock.advance(60)
         service.loop.turn()
         assert (2, 1) == (len(service.consumer.asked), len(service.consumer.batches))
+        assert 390 == service.count("consumer_lag", partition="0")  # told while it waits, too
         assert (128, {0: 266, 2: 20}) == (service.loop._buffer.rows, service.positions)
     finally:
         sink.let_go.set()
