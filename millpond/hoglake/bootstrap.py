@@ -66,11 +66,16 @@ def resolve_catalog(client: CatalogClient, settings: HoglakeSettings) -> Catalog
     except (HoglakeError, httpx.HTTPError) as error:
         raise _unreachable(settings, error) from error
     try:
-        return client.create_catalog(settings.catalog, settings.data_path)
-    except AlreadyExistsError:
-        return client.catalog(settings.catalog)  # another replica was faster
+        return _create(client, settings.catalog, settings.data_path)
     except (HoglakeError, httpx.HTTPError) as error:
         raise _unreachable(settings, error) from error
+
+
+def _create(client: CatalogClient, name: str, data_path: str) -> Catalog:
+    try:
+        return client.create_catalog(name, data_path)
+    except AlreadyExistsError:
+        return client.catalog(name)  # another replica was faster
 
 
 def _unreachable(settings: HoglakeSettings, error: Exception) -> Fatal:
@@ -115,10 +120,12 @@ def probe_store(
         ) from error
     try:
         side_calls.run(lambda: store.delete_object(Bucket=bucket, Key=key), deadline, "probe clean-up")
-    except (BotoCoreError, ClientError) as error:
+    except (BotoCoreError, ClientError, DeadlineExceeded) as error:
         metrics.errors.inc(type="probe_cleanup")
         logger().info(
-            "the probe object stays: deleting it is not allowed, or failed", key=key, error=str(error)
+            "the probe object stays: deleting it is not allowed, or failed",
+            object=f"s3://{bucket}/{key}",
+            error=str(error),
         )
     logger().info("object store takes writes", bucket=bucket, endpoint=endpoint)
 

@@ -1,4 +1,4 @@
-"""Our connection to a hoglake server and its object store, with every wait cut to a deadline."""
+"""Our connections to a hoglake server, each request cut to a deadline, and to its object store."""
 
 from __future__ import annotations
 

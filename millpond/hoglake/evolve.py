@@ -1,4 +1,4 @@
-"""The table's columns follow the records: created with the first flush, added and widened later."""
+"""The table's definition: made with the first flush, laid out as configured, following the records."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import pyarrow as pa
@@ -27,6 +27,8 @@ from millpond.metrics import Metrics
 from millpond.records.unify import unify
 from millpond.settings import HoglakeSettings
 from millpond.sink import Flush, History, Published, Receipt, Source
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -59,13 +61,14 @@ class HoglakeSink:
         version: str,
     ) -> None:
         self._settings = settings
+        self._table = f"{settings.namespace}.{settings.table}"
         self._layout = Layout(settings.partition_by, sort_by)
         self._metrics = metrics
         self._side_calls = side_calls
         self._version = version
         self._author = f"millpond/{settings.table}/{ordinal}"
         self._client = connect(settings)
-        self._log = logger(table=f"{settings.catalog}.{settings.namespace}.{settings.table}")
+        self._log = logger(table=f"{settings.catalog}.{self._table}")
         self._catalog: Catalog | None = None
         self._shapes: ShapeCache | None = None
         self._prepared: _Prepared | None = None
@@ -99,10 +102,7 @@ class HoglakeSink:
         if shape is None:
             return None
         key = flush_key(self._destination(shape), source, start)
-        published: Published | None = self._translating(
-            lambda: self._receipt(key, source), "asking for a receipt"
-        )
-        return published
+        return self._translating(lambda: self._receipt(key, source), "asking for a receipt")
 
     def published_since(self, source: Source, snapshot: int, deadline: Deadline) -> History:
         """The flushes of `source` in the catalog's snapshots after `snapshot` (design 3, step 3)."""
@@ -111,10 +111,9 @@ class HoglakeSink:
         if shape is None:
             return History((), is_complete=True)
         destination = self._destination(shape)
-        history: History = self._translating(
+        return self._translating(
             lambda: self._history(source, destination, snapshot), "reading the snapshots"
         )
-        return history
 
     def write(self, source: Source, flush: Flush, deadline: Deadline) -> Receipt:
         """Publish `flush`. Call again with the same flush after Retryable: what is prepared is kept.
@@ -219,7 +218,10 @@ class HoglakeSink:
             self._cache.drop_table()
         self._discard(judgement.orphan_reason)
         if action is Action.STOP:
-            raise Fatal(f"the catalog refused a commit for good: {_tell(error)}") from error
+            raise Fatal(
+                f"the catalog refused a commit to {self._table} for good: {_tell(error)}; nothing of the "
+                "flush is published, no offset committed. Correct what the refusal names, then restart"
+            ) from error
         raise Retryable(f"the flush is prepared anew: {_tell(error)}") from error
 
     def _settle(self, error: Exception, prepared: _Prepared, source: Source) -> Receipt:
@@ -227,7 +229,10 @@ class HoglakeSink:
         published = self._translating(lambda: self._receipt(prepared.key, source), "asking for a receipt")
         if published is None:
             self._discard("commit_refused")
-            raise Fatal(f"the catalog calls a commit invalid: {_tell(error)}") from error
+            raise Fatal(
+                f"the catalog calls a commit invalid: {_tell(error)}; nothing of it is in {self._table}. The "
+                "restart reads the same records: if it ends here again, report it with this line"
+            ) from error
         self._discard("already_published")
         if dict(published.ranges) != dict(prepared.flush.ranges):
             raise Fenced(
@@ -247,7 +252,7 @@ class HoglakeSink:
             raise Fatal(
                 f"a flush from our positions was published as snapshot {snapshot_id}, but what it covers "
                 "can no longer be read (expired, or not written by millpond); compare table "
-                f"{self._settings.namespace}.{self._settings.table} with the topic, then commit the "
+                f"{self._table} with the topic, then commit the "
                 "group's offsets by hand or set MILLPOND_REPLAY_EPOCH to publish again from here"
             )
         return Published(snapshot_id, ledger.topics[source.topic])
@@ -284,7 +289,7 @@ class HoglakeSink:
         except NotFoundError as error:
             if self._cache.was_there:
                 raise Fatal(
-                    f"table {self._settings.namespace}.{self._settings.table} was dropped or renamed while "
+                    f"table {self._table} was dropped or renamed while "
                     "millpond wrote to it; restart to have it created again, or bring it back"
                 ) from error
             return None
@@ -293,7 +298,7 @@ class HoglakeSink:
         """Every door a table comes through leads here."""
         return self._cache.adopt(handle, reconcile(handle, info, self._layout))
 
-    def _translating(self, call: Any, what: str) -> Any:
+    def _translating(self, call: Callable[[], T], what: str) -> T:
         """The result of `call`; whatever leaves it is one of our three outcomes, or a defect."""
         try:
             return call()
@@ -305,7 +310,10 @@ class HoglakeSink:
             if is_transient(error):
                 wait = self._client.take_retry_after()
                 raise Retryable(f"{what}: {_tell(error)}", retry_after_seconds=wait) from error
-            raise Fatal(f"{what}: {_tell(error)}") from error
+            raise Fatal(
+                f"{what}: {_tell(error)}; asked of {self._settings.url} for table {self._table}. Correct "
+                "what the answer names, then restart"
+            ) from error
         except OSError as error:
             raise Retryable(f"{what}: {_tell(error)}") from error
 

@@ -174,6 +174,13 @@ def test_a_catalog_made_by_a_faster_replica_is_taken() -> None:
     assert resolved(server, HOGLAKE_DATA_PATH="s3://lake/data") == "s3://lake/data"
 
 
+def test_a_catalog_made_by_a_faster_replica_that_cannot_be_read_is_no_defect() -> None:
+    statuses = iter([404, 409, 503])
+    server = httpx.MockTransport(lambda _: httpx.Response(next(statuses)))
+    with pytest.raises(Fatal, match=r"did not give catalog 'lake' .* HOGLAKE_URL"):
+        resolved(server, HOGLAKE_DATA_PATH="s3://lake/data")
+
+
 @pytest.mark.parametrize("status", [400, 403, 500, 502])
 @pytest.mark.parametrize("environ", [{}, {"HOGLAKE_DATA_PATH": "s3://lake/data"}])
 def test_a_server_that_fails_is_named_with_the_variable_to_check(
