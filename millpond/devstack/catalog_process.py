@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,12 @@ from millpond.devstack.ports import LOOPBACK, free_port
 from millpond.devstack.process import ChildProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from millpond.deadline import Deadline
     from millpond.devstack.catalog.control.rules import Rule
+    from millpond.devstack.store import ObjectStore
 
 _LIVE_SECONDS = 2.0
 _CONTROL_SECONDS = 10.0
@@ -27,8 +29,12 @@ _PROBE_PATHS = frozenset({"/livez", "/healthz"})
 
 @dataclass(frozen=True)
 class LoggedRequest:
-    """One request as the catalog's log tells it; without a status when no answer was begun."""
+    """One request as the catalog's log tells it; without a status when no answer was begun.
 
+    `time` is when it came, as an ISO-8601 instant.
+    """
+
+    time: str
     method: str
     path: str
     query: str
@@ -39,10 +45,18 @@ class LoggedRequest:
 
 
 class CatalogProcess(ChildProcess):
-    """`millpond.devstack.catalog` over one SQLite file; every acknowledged commit survives its death."""
+    """`millpond.devstack.catalog` over one SQLite file; every acknowledged commit survives its death.
 
-    def __init__(self, *, folder: Path, logs: Path, arguments: Sequence[str] = ()) -> None:
+    With a `store` it reads footers, compacts and deletes there. To start it needs the store's address and keys,
+    not the store, so that both can come up at the same time.
+    """
+
+    def __init__(
+        self, *, folder: Path, logs: Path, store: ObjectStore | None = None, arguments: Sequence[str] = ()
+    ) -> None:
         super().__init__("catalog", folder=folder, logs=logs)
+        self._store = store
+        self._store_endpoint: str | None = None
         self.database = folder / "catalog.sqlite"
         self.request_log = logs / "catalog-requests.jsonl"
         self._arguments = tuple(arguments)
@@ -60,13 +74,35 @@ class CatalogProcess(ChildProcess):
         """One port, for HTTP."""
         self._port = free_port()
 
+    def prepare(self) -> None:
+        """Learn where the store is, or will be."""
+        if self._store is not None:
+            self._store_endpoint = self._store.endpoint
+
+    def environment(self) -> Mapping[str, str]:
+        """Ours, with the store's keys."""
+        if self._store is None:
+            return os.environ
+        keys = {
+            "HOGLAKE_S3_ACCESS_KEY": self._store.access_key,
+            "HOGLAKE_S3_SECRET_KEY": self._store.secret_key,
+        }
+        return {**os.environ, **keys}
+
     def command(self) -> Sequence[str]:
         """Our own module, in this interpreter."""
+        store = () if self._store_endpoint is None else ("--s3-endpoint", self._store_endpoint)
         return [
             *(sys.executable, "-m", "millpond.devstack.catalog", "--port", str(self._port)),
             *("--database", str(self.database), "--request-log", str(self.request_log), "--control"),
+            *store,
             *self._arguments,
         ]
+
+    def follow_store(self) -> None:
+        """Start again if the store came up at another address, because it lost the first one's ports."""
+        if self._store is not None and self._store.endpoint != self._store_endpoint:
+            self.restart()
 
     def probe(self, deadline: Deadline) -> None:
         """Ready when it says that it lives."""

@@ -47,6 +47,11 @@ class MotoStore(ObjectStore):
             raise self.failure("has no credentials before its first start: call start()")
         return self._credentials
 
+    @property
+    def is_addressable(self) -> bool:
+        """Only when it is almost ready: it makes up its keys itself."""
+        return self._credentials is not None
+
     def choose_ports(self) -> None:
         """Another port means another process, which has not made credentials yet."""
         super().choose_ports()

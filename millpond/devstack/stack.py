@@ -70,7 +70,10 @@ class Stack:
         self.broker = self._make_broker()
         self.store = self._make_store()
         self.catalog = CatalogProcess(
-            folder=self.data_dir / "catalog", logs=self.logs, arguments=self.options.catalog_arguments
+            folder=self.data_dir / "catalog",
+            logs=self.logs,
+            store=self.store,
+            arguments=self.options.catalog_arguments,
         )
 
     def __enter__(self) -> Self:
@@ -88,18 +91,24 @@ class Stack:
         return (self.broker, self.store, self.catalog)
 
     def start(self) -> None:
-        """Start all parts at once and create the topic; on any failure stop them again."""
+        """Start all parts at once and create the topic; on any failure stop them again.
+
+        The catalog waits for the store's address: SeaweedFS gets one at once, moto after some 2 s.
+        """
         try:
             self._folder.take()
             with ThreadPoolExecutor(len(self.parts), thread_name_prefix="devstack-start") as pool:
                 starts: list[Future[None]] = []
                 try:
-                    starts.extend(pool.submit(part.start) for part in self.parts)
+                    starts.append(pool.submit(self.broker.start))
+                    starts.append(pool.submit(self.store.start))
+                    starts.append(pool.submit(self._start_catalog, starts[-1]))
                     wait(starts, return_when=FIRST_EXCEPTION)
                     _raise_first(starts)
                 except BaseException:
                     self._abort_until_done(starts)
                     raise
+            self.catalog.follow_store()
             self._make_topic()
         except BaseException:
             self.close()
@@ -151,6 +160,12 @@ class Stack:
         except BrokerRefusedError as error:
             if error.code != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
+
+    def _start_catalog(self, store_start: Future[None]) -> None:
+        while not self.store.is_addressable:
+            if wait([store_start], timeout=_POLL_SECONDS).done and not self.store.is_addressable:
+                return  # the store's own failure says why
+        self.catalog.start()
 
     def _abort_until_done(self, starts: list[Future[None]]) -> None:
         # Again and again: a start under way may spawn its child after the first round.

@@ -78,6 +78,11 @@ class ObjectStore(ChildProcess):
         return f"http://{LOOPBACK}:{self._port}"
 
     @property
+    def is_addressable(self) -> bool:
+        """Whether endpoint and keys are known, which may be long before the server is ready."""
+        return self._port is not None
+
+    @property
     def access_key(self) -> str:
         """The public half of the credentials."""
         return self.credentials.access_key
