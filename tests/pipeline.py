@@ -23,12 +23,12 @@ from millpond.devstack.demo.checks import LedgerCheck, check_ledger
 from millpond.devstack.demo.lake import LakeTable
 from millpond.devstack.demo.service import ServiceProcess
 from millpond.devstack.stack import Stack
+from millpond.environment import OWN_PREFIXES
 
 START_FAILURE_SECONDS = 30
 """Within this time a service that cannot start must have said so and ended."""
 
 _FAST = {"FLUSH_INTERVAL_MS": "300", "FETCH_MAX_WAIT_MS": "50", "MILLPOND_LOG_FORMAT": "json"}
-_OURS = ("KAFKA_", "HOGLAKE_", "MILLPOND_", "FLUSH_", "FETCH_")
 
 
 def wait_until(condition: Callable[[], Any], what: str, *, seconds: float = 20.0) -> Any:
@@ -216,4 +216,4 @@ def run_to_end(environment: Mapping[str, str]) -> Ended:
 
 
 def _clean_environment() -> dict[str, str]:
-    return {key: value for key, value in os.environ.items() if not key.startswith(_OURS)}
+    return {key: value for key, value in os.environ.items() if not key.startswith(OWN_PREFIXES)}

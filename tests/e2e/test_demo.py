@@ -58,7 +58,7 @@ def test_an_input_of_ones_own_with_odd_records(tmp_path: Path) -> None:
     assert "counts: 2,001 rows in files, 2,001 in commits, 2,003 offsets" in done.stdout
 
 
-def test_a_service_that_cannot_run_fails_the_demo_with_its_log(tmp_path: Path) -> None:
+def test_a_variable_the_service_refuses_fails_the_demo_with_its_rule(tmp_path: Path) -> None:
     done = run_demo(cwd=tmp_path, HOGLAKE_PARTITION_BY="truncate(carrier, 2)")
     assert done.returncode == 1
     assert "HOGLAKE_PARTITION_BY" in done.stdout

@@ -21,16 +21,18 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
+from millpond.config import load
 from millpond.devstack.broker import BrokerKind
 from millpond.devstack.demo.lake import LakeTable
 from millpond.devstack.demo.producer import PacedProducer
 from millpond.devstack.demo.report import Outcome, judge, show
 from millpond.devstack.demo.service import ServiceProcess
 from millpond.devstack.demo.source import FLIGHTS, FLIGHTS_LAYOUT, RecordFile
-from millpond.devstack.errors import DevstackError
 from millpond.devstack.signals import unwinding_on_signals
 from millpond.devstack.stack import Stack, StackOptions
 from millpond.devstack.store import StoreKind
+from millpond.environment import OWN_PREFIXES
+from millpond.errors import MillpondError
 
 PARTITIONS = 8
 STALL_SECONDS = 60.0
@@ -43,8 +45,6 @@ _SERVICE_DEFAULTS: Mapping[str, str] = {
     "FETCH_MAX_WAIT_MS": "100",
 }
 """Small and often, so that there is something to watch; what the caller's environment says comes first."""
-
-_OURS = ("KAFKA_", "HOGLAKE_", "MILLPOND_", "FLUSH_", "FETCH_")
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def run_demo(options: DemoOptions, environ: Mapping[str, str] = os.environ) -> i
     except KeyboardInterrupt:
         console.print("Stopped.")
         return 1
-    except (DevstackError, KafkaException, OSError) as error:
+    except (MillpondError, KafkaException, OSError) as error:
         console.print(f"[bold red]The demo failed:[/] {escape(str(error))}", soft_wrap=True)
         return 1
 
@@ -95,7 +95,9 @@ def service_environment(stack: Stack, options: DemoOptions, environ: Mapping[str
     addresses = stack.environment()
     overridable = {**_SERVICE_DEFAULTS, **layout}
     wanted = {*overridable, "HOGLAKE_PARTITION_BY", "MILLPOND_SORT_BY", "MILLPOND_TYPED_COLUMNS"}
-    foreign = {key: value for key, value in environ.items() if not key.startswith(_OURS) or key in wanted}
+    foreign = {
+        key: value for key, value in environ.items() if not key.startswith(OWN_PREFIXES) or key in wanted
+    }
     return {**overridable, **foreign, **addresses}
 
 
@@ -115,7 +117,7 @@ def _drain(
         bootstrap_servers=stack.broker.bootstrap_servers,
         topic=stack.options.topic,
         partitions=PARTITIONS,
-        group=f"millpond-hoglake-{stack.options.topic}-{stack.options.table}",
+        group=load(environment).group_id,
     )
     started = time.monotonic()
     try:
