@@ -40,6 +40,9 @@ _CONSUMER_ONLY = (
 )
 """Beginnings of the properties that mean nothing to an admin client, which would warn of each."""
 
+_GROUP_ONLY: dict[str, Any] = {"statistics.interval.ms": 0, "log_level": 2}
+"""What sets the client for the group's offsets apart from the one that reads."""
+
 
 @dataclass(frozen=True, slots=True)
 class Topic:
@@ -71,7 +74,13 @@ def client_properties(config: Config) -> dict[str, str | int]:
 
 
 class TopicConsumer:
-    """Reads the owned partitions and stores their offsets. Every call has a deadline."""
+    """Reads the owned partitions and stores their offsets. Every call has a deadline.
+
+    The offsets go through a client of their own, which is never assigned anything: confluent-kafka holds an
+    unfair lock on a client for the whole of a consume() call, and while one thread consumes back to back,
+    committed() and commit() of another wait for that lock without end, whatever their timeout (measured:
+    12 s and 130 calls on 2.16.1; on a second client 1 ms).
+    """
 
     def __init__(
         self,
@@ -94,7 +103,10 @@ class TopicConsumer:
             self._consumer = Consumer(
                 {**properties, "stats_cb": self._on_statistics}, logger=logging.getLogger(CLIENT_LOG)
             )
-            # Nobody serves this one's log; what it has to say of the brokers, the consumer says too.
+            # Nobody serves the log of these two; what they have to say of the brokers, the consumer says too.
+            self._group = Consumer(
+                {**properties, **_GROUP_ONLY, "client.id": f"{properties['client.id']}-group"}
+            )
             admin = {k: v for k, v in properties.items() if not k.startswith(_CONSUMER_ONLY)}
             self._admin = AdminClient({**admin, "log_level": 2})
         except KafkaException as error:
@@ -141,7 +153,7 @@ class TopicConsumer:
         asked = [TopicPartition(self._name, partition) for partition in self.owned]
         deadline.check("reading committed offsets")
         try:
-            answers = self._consumer.committed(asked, timeout=deadline.cut(_REQUEST_SECONDS))
+            answers = self._group.committed(asked, timeout=deadline.cut(_REQUEST_SECONDS))
         except KafkaException as error:
             raise self._failed("reading committed offsets", error.args[0]) from error
         result = {}
@@ -199,7 +211,7 @@ class TopicConsumer:
         offsets = [TopicPartition(self._name, p, offset, note) for p, offset in sorted(positions.items())]
         try:
             answers = self._side_calls.run(
-                lambda: self._consumer.commit(offsets=offsets, asynchronous=False), deadline, "offset commit"
+                lambda: self._group.commit(offsets=offsets, asynchronous=False), deadline, "offset commit"
             )
         except KafkaException as error:
             raise self._failed("committing offsets", error.args[0]) from error
@@ -211,6 +223,7 @@ class TopicConsumer:
 
     def close(self, deadline: Deadline) -> None:
         """Leave the cluster."""
+        self._side_calls.run(self._group.close, deadline, "group client close")
         self._side_calls.run(self._consumer.close, deadline, "consumer close")
 
     def _list_offsets(self, spec: Any, deadline: Deadline) -> dict[Partition, Offset]:

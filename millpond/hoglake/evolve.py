@@ -73,6 +73,11 @@ def reconcile(handle: Table, info: TableInfo, layout: Layout) -> TableInfo:
             info = handle.alter(missing)
         except CommitConflictError:
             info = handle.info(totals=False)  # another replica was faster
+        except ValidationError as error:
+            raise Fatal(
+                f"table {info.namespace}.{info.name} cannot be laid out as configured ({error}). Set the "
+                f"variables to what its columns allow; they are {layout}"
+            ) from error
     if missing_declarations(info, layout):
         raise Fatal(f"table {info.namespace}.{info.name} did not keep the layout it was given: {layout}")
     return info

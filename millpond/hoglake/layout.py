@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from pyhoglake import AlterOp, TableInfo
 from pyhoglake.models import SortField
 
 from millpond.errors import Fatal
+from millpond.logs import logger
 from millpond.partition_by import PartitionTerm
+from millpond.records.pins import TIMESTAMPTZ
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +53,18 @@ def _unlike_ours(field: SortField) -> str:
 def missing_declarations(info: TableInfo, wanted: Layout) -> list[AlterOp]:
     """The operations, to be sent as one alter, that give a table the halves of `wanted` it lacks.
 
-    A sort column the table does not have yet leaves the whole order undeclared: it is advice to readers.
+    A half that names a column the table does not have yet is left out: the column comes with a flush.
 
     Raises:
-        Fatal: a partition column is missing, or the live layout is another than the wanted one.
+        Fatal: the live layout is another than the wanted one.
     """
     live = live_layout(info)
     ids = {column.name: column.field_id for column in info.columns}
     operations: list[AlterOp] = []
     if wanted.partition_by and not live.partition_by:
-        spec = _spec_fields(info, ids, wanted.partition_by)
-        operations.append(AlterOp("set_partition_spec", {"fields": spec}))
+        if all(term.column in ids for term in wanted.partition_by):
+            fields = [_spec_field(term, ids) for term in wanted.partition_by]
+            operations.append(AlterOp("set_partition_spec", {"fields": fields}))
     elif live.partition_by != wanted.partition_by:
         raise _differs(info, live, wanted)
     declarable = all(column in ids for column in wanted.sort_by)
@@ -77,23 +80,55 @@ def missing_declarations(info: TableInfo, wanted: Layout) -> list[AlterOp]:
     return operations
 
 
-def _spec_fields(
-    info: TableInfo, ids: dict[str, int], terms: Sequence[PartitionTerm]
-) -> list[dict[str, Any]]:
-    fields: list[dict[str, Any]] = []
-    for term in terms:
-        if term.column not in ids:
-            raise Fatal(
-                f"table {info.namespace}.{info.name} has no column {term.column!r} to partition by "
-                f"(HOGLAKE_PARTITION_BY={', '.join(map(str, terms))}); it has {', '.join(sorted(ids))}. "
-                "Correct the variable, or pin the column's type in MILLPOND_TYPED_COLUMNS so that it exists "
-                "from the first row on"
+def with_partition_columns(batch: pa.Table, info: TableInfo | None, wanted: Layout) -> pa.Table:
+    """`batch` with every partition column that the table does not have, so that its spec can be declared.
+
+    Where no record has given such a column a type, it gets the one its transform needs: text, or an
+    instant. A first flush without it must not stop the process.
+
+    Raises:
+        Fatal: a column comes in a type its transform does not take; only a pin can mend that.
+    """
+    live = {column.name for column in info.columns} if info is not None else set()
+    for term in wanted.partition_by:
+        if term.column in live:
+            continue
+        position = batch.schema.get_field_index(term.column)
+        kind = batch.schema.field(position).type if position >= 0 else pa.null()
+        if pa.types.is_null(kind):
+            kind = TIMESTAMPTZ if term.transform in _OF_TIME else pa.string()
+            logger().warning(
+                "a partition column has no value yet and is made all the same; pin it to choose its type",
+                column=term.column,
+                type=str(kind),
             )
-        field: dict[str, Any] = {"source_field_id": ids[term.column], "transform": term.transform}
-        if term.buckets is not None:
-            field["transform_param"] = term.buckets
-        fields.append(field)
-    return fields
+            values = pa.nulls(batch.num_rows, kind)
+            if position < 0:
+                batch = batch.append_column(term.column, values)
+            else:
+                batch = batch.set_column(position, term.column, values)
+        elif _is_refused(term, kind):
+            pin = "timestamptz" if term.transform in _OF_TIME else "varchar"
+            raise Fatal(
+                f"HOGLAKE_PARTITION_BY={term}: {term.column!r} comes as {kind}, which {term.transform} does "
+                f"not take: set MILLPOND_TYPED_COLUMNS={term.column}:{pin} and start again"
+            )
+    return batch
+
+
+_OF_TIME = frozenset({"year", "month", "day", "hour"})
+
+
+def _is_refused(term: PartitionTerm, kind: pa.DataType) -> bool:
+    """Whether the server would refuse the transform for a column of this type (contract 7)."""
+    if term.transform in _OF_TIME:
+        return not pa.types.is_temporal(kind)
+    return term.transform == "bucket" and (pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
+def _spec_field(term: PartitionTerm, ids: dict[str, int]) -> dict[str, Any]:
+    field: dict[str, Any] = {"source_field_id": ids[term.column], "transform": term.transform}
+    return field if term.buckets is None else {**field, "transform_param": term.buckets}
 
 
 def _differs(info: TableInfo, live: Layout, wanted: Layout) -> Fatal:

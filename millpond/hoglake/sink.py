@@ -18,7 +18,7 @@ from millpond.hoglake.evolve import create_table, evolve, namespace_of, reconcil
 from millpond.hoglake.grouping import group_rows
 from millpond.hoglake.identity import Destination, flush_key
 from millpond.hoglake.judgement import Action, is_transient, judge_commit
-from millpond.hoglake.layout import Layout
+from millpond.hoglake.layout import Layout, with_partition_columns
 from millpond.hoglake.ledger import read_ledger, write_ledger
 from millpond.hoglake.orphans import NAMED_URIS, Reason, report_orphans
 from millpond.hoglake.shape import Shape, ShapeCache
@@ -269,12 +269,17 @@ class HoglakeSink:
 
     def _shape_for(self, table: pa.Table) -> Shape:
         shape = self._existing_shape()
+        table = with_partition_columns(table, shape.info if shape else None, self._layout)
         if shape is None:
             namespace = namespace_of(self._live_catalog, self._settings.namespace)
             handle = create_table(namespace, self._settings.table, table)
             shape = self._adopt(handle, handle.info(totals=False))
         info = evolve(shape.handle, shape.info, table, self._metrics)
-        return shape if info is shape.info else self._adopt(shape.handle, info)
+        if info is not shape.info:
+            shape = self._adopt(shape.handle, info)
+        if self._layout.partition_by and shape.info.partition_spec is None:
+            raise Fatal(f"table {self._table} could not be given the columns of {self._layout}")
+        return shape
 
     def _existing_shape(self) -> Shape | None:
         """The table as cached, else as read now; None when there is no such table."""

@@ -186,6 +186,36 @@ def test_a_key_that_comes_later_becomes_a_column(pipeline: Pipeline) -> None:
     assert 101 == len(rows)
 
 
+@pytest.mark.parametrize("first", [{"n": 0}, {"n": 0, "team": None}])
+def test_a_partition_column_may_come_after_the_first_flush(
+    stack: Stack, pipelines: Callable[..., Pipeline], first: dict[str, int | None]
+) -> None:
+    pipeline = pipelines(stack, partitions=1, HOGLAKE_PARTITION_BY="team")
+    pipeline.produce([first])
+    service = pipeline.service()
+    pipeline.wait_for_all()
+    pipeline.produce([{"n": 1, "team": 7}])
+    pipeline.wait_for_all()
+    service.stop()
+    assert service.exit_code == 0
+    files = pipeline.lake().files()
+    assert [[None], ["7"]] == [list(file.partition_values or ()) for file in files]
+
+
+def test_a_partition_column_in_a_type_its_transform_does_not_take_is_mended_by_a_pin(
+    stack: Stack, pipelines: Callable[..., Pipeline]
+) -> None:
+    """The refusal comes before the table is made, so that what it advises works."""
+    pipeline = pipelines(stack, partitions=1, HOGLAKE_PARTITION_BY="day(at)")
+    pipeline.produce([{"at": "2026-01-02T03:04:05Z"}])
+    refused = pipeline.service()
+    assert refused.wait(20) == 1
+    assert any("MILLPOND_TYPED_COLUMNS=at:timestamptz" in line for line in refused.log_lines())
+    pipeline.service(MILLPOND_TYPED_COLUMNS="at:timestamptz")
+    pipeline.wait_for_all()
+    assert [datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)] == [row["at"] for row in pipeline.rows()]
+
+
 def test_probes_and_metrics_answer_while_it_drains(pipeline: Pipeline) -> None:
     service = pipeline.service()
     ready = httpx.get(f"{service.url}/readyz").json()

@@ -7,7 +7,7 @@ import pytest
 from pyhoglake import TableInfo
 
 from millpond.errors import Fatal
-from millpond.hoglake.layout import Layout, live_layout, missing_declarations
+from millpond.hoglake.layout import Layout, live_layout, missing_declarations, with_partition_columns
 from millpond.partition_by import parse_partition_by
 from tests.unit.fakes import table_info
 
@@ -99,11 +99,51 @@ def test_a_live_sort_order_that_differs_is_fatal(live: list[Any], wanted: Layout
     assert printed in str(refusal.value)
 
 
-def test_a_missing_partition_column_is_fatal_and_names_what_is_there() -> None:
-    with pytest.raises(Fatal, match="no column 'gate'") as refusal:
-        wire(BARE, layout("gate"))
-    assert "it has carrier, id, origin, t" in str(refusal.value)
-    assert "MILLPOND_TYPED_COLUMNS" in str(refusal.value)
+def test_a_missing_partition_column_leaves_the_spec_undeclared() -> None:
+    assert [] == wire(BARE, layout("carrier, gate"))
+
+
+def batch_of(**columns: list[Any]) -> pa.Table:
+    return pa.table(columns)
+
+
+def test_partition_columns_that_no_record_has_are_made_in_the_type_their_transform_takes() -> None:
+    batch = with_partition_columns(batch_of(n=[1, 2]), None, layout("team, day(at), bucket(who, 4)"))
+    expected = {"n": pa.int64(), "team": pa.string(), "at": pa.timestamp("us", "UTC"), "who": pa.string()}
+    assert expected == {field.name: field.type for field in batch.schema}
+    assert 2 == batch.column("at").null_count
+
+
+def test_a_partition_column_of_nulls_alone_gets_a_type_and_keeps_its_place() -> None:
+    batch = with_partition_columns(batch_of(team=[None], n=[1]), None, layout("team"))
+    assert ["team", "n"] == batch.schema.names
+    assert pa.string() == batch.schema.field("team").type
+
+
+def test_a_partition_column_that_came_with_values_is_taken_as_it_is() -> None:
+    batch = batch_of(team=[1])
+    assert batch is with_partition_columns(batch, None, layout("team, bucket(team, 4)"))
+
+
+def test_a_column_the_table_has_is_the_tables_business() -> None:
+    batch = batch_of(n=[1])
+    assert batch is with_partition_columns(batch, BARE, layout("carrier, day(t)"))
+
+
+@pytest.mark.parametrize(
+    ("partition_by", "values", "pin"),
+    [
+        ("day(at)", ["2026-01-01"], "at:timestamptz"),
+        ("hour(at)", [1], "at:timestamptz"),
+        ("bucket(at, 4)", [1.5], "at:varchar"),
+        ("bucket(at, 4)", [True], "at:varchar"),
+    ],
+)
+def test_a_type_its_transform_does_not_take_is_fatal_before_a_table_is_made(
+    partition_by: str, values: list[Any], pin: str
+) -> None:
+    with pytest.raises(Fatal, match=f"MILLPOND_TYPED_COLUMNS={pin}"):
+        with_partition_columns(batch_of(at=values), None, layout(partition_by))
 
 
 def test_a_missing_sort_column_leaves_the_order_undeclared() -> None:
