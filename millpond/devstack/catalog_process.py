@@ -47,8 +47,8 @@ class LoggedRequest:
 class CatalogProcess(ChildProcess):
     """`millpond.devstack.catalog` over one SQLite file; every acknowledged commit survives its death.
 
-    With a `store` it reads footers, compacts and deletes there. To start it needs the store's address and keys,
-    not the store, so that both can come up at the same time.
+    With a `store` it reads footers, compacts and deletes there. The store has to have an address by then and
+    need not run yet, so that both can come up at the same time.
     """
 
     def __init__(
