@@ -96,7 +96,7 @@ def stack(
         store=StoreKind(store),
         data_dir=data_dir,
         topic=topic,
-        table=re.sub(r"[^A-Za-z0-9_-]", "_", topic),
+        table=re.sub(r"[^A-Za-z0-9_-]|^(?=[^A-Za-z_])", "_", topic),  # a name the service takes
         partitions=partitions,
     )
     sys.exit(run_stack(options, env_file=env_file))

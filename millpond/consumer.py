@@ -33,6 +33,7 @@ from millpond.offsets import Offset, Partition, Positions, owned_partitions
 from millpond.positions import CommitMetadata, Committed, Watermarks
 
 _REQUEST_SECONDS = 10.0
+_TOPIC_ID_SECONDS = 3.0  # good to have, not worth the start
 _MICROSECONDS = 1_000_000
 
 _CONSUMER_ONLY = (
@@ -228,16 +229,16 @@ class TopicConsumer:
 
     def _list_offsets(self, spec: Any, deadline: Deadline) -> dict[Partition, Offset]:
         deadline.check("reading the ends of the log")
-        seconds = deadline.cut(_REQUEST_SECONDS)
+        seconds = max(deadline.cut(_REQUEST_SECONDS), 0.1)
         asked = {TopicPartition(self._name, partition): spec for partition in self.owned}
         futures = self._admin.list_offsets(
-            asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=max(seconds, 0.1)
+            asked, isolation_level=IsolationLevel.READ_UNCOMMITTED, request_timeout=seconds
         )
         result = {}
         for asked_partition, future in futures.items():
             what = f"reading the ends of partition {asked_partition.partition}"
             try:
-                result[Partition(asked_partition.partition)] = Offset(future.result(seconds + 1).offset)
+                result[Partition(asked_partition.partition)] = Offset(future.result(seconds).offset)
             except KafkaException as error:
                 raise self._failed(what, error.args[0]) from error
             except TimeoutError as error:
@@ -246,10 +247,10 @@ class TopicConsumer:
 
     def _topic_id(self, deadline: Deadline) -> str:
         """The id the broker gave the topic; empty where it has none to give."""
-        seconds = max(deadline.cut(_REQUEST_SECONDS), 0.1)
+        seconds = max(deadline.cut(_TOPIC_ID_SECONDS), 0.1)
         try:
             futures = self._admin.describe_topics(TopicCollection([self._name]), request_timeout=seconds)
-            return str(futures[self._name].result(seconds + 1).topic_id or "")
+            return str(futures[self._name].result(seconds).topic_id or "")
         except (KafkaException, TimeoutError) as error:
             self._metrics.errors.inc(type="kafka")
             self._log.warning(

@@ -122,14 +122,12 @@ def unknown_variables(environ: Mapping[str, str], known: Collection[str]) -> Ite
     for name in sorted(environ):
         if name in _FOR_LOG_EXPORT:
             yield f"{name} has no effect: OTLP log export is not in this version; logs go to standard output"
-        elif (
-            not name.startswith(OWN_PREFIXES)
-            or name.startswith(CONSUMER_PREFIX)
-            or name in known
-            or _SERVICE_LINK.search(name)
-        ):
+        elif name in known or name.startswith(CONSUMER_PREFIX) or _SERVICE_LINK.search(name):
             continue
         else:
-            nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            # Names without a prefix of ours are anybody's, unless they are all but one of ours.
+            is_ours = name.startswith(OWN_PREFIXES)
+            nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5 if is_ours else 0.9)
             hint = f"; did you mean {nearest[0]}?" if nearest else ""
-            yield f"{name} is not a variable of millpond and has no effect{hint}"
+            if is_ours or nearest:
+                yield f"{name} is not a variable of millpond and has no effect{hint}"

@@ -27,13 +27,17 @@ class Retryable(MillpondError):  # noqa: N818 - an outcome of a flush
     """The same or a rebuilt flush can succeed.
 
     `retry_after_seconds` is the server's own floor for the next delay, None when it gave none.
+    `is_contention`: another writer was faster, nothing is broken.
     """
 
     exit_code = 3
 
-    def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
+    def __init__(
+        self, message: str, *, retry_after_seconds: float | None = None, is_contention: bool = False
+    ) -> None:
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
+        self.is_contention = is_contention
 
 
 class Exhausted(MillpondError):  # noqa: N818 - an outcome of a flush

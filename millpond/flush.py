@@ -19,6 +19,7 @@ from millpond.sink import Flush, Receipt, Sink, Source
 
 COMMIT_ATTEMPTS = 5
 _ABANDON_SLACK_SECONDS = 5.0
+_CONTENTION = "hoglake_commit_contention"
 
 T = TypeVar("T")
 
@@ -122,7 +123,7 @@ class Publisher:
             try:
                 return call()
             except Retryable as error:
-                self._metrics.errors.inc(type=error_type)
+                self._metrics.errors.inc(type=_CONTENTION if error.is_contention else error_type)
                 delay = backoff_seconds(attempt) * (1 + random.uniform(0, BACKOFF_JITTER))  # noqa: S311 - no secret
                 delay = max(delay, error.retry_after_seconds or 0.0)
                 if attempt + 1 == attempts:

@@ -1,6 +1,7 @@
 """Logging to standard output: one JSON object a line for machines, coloured text for people.
 
-WARN: something was odd and nothing was lost. ERROR: something needs a person.
+WARN: something was odd and the service goes on by itself; what was lost, if anything, is in the line and in
+a counter. ERROR: something needs a person.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from confluent_kafka import KafkaError, Message
@@ -25,6 +26,7 @@ _WAIT_IN_FLIGHT_SECONDS = 0.1
 _HEARTBEAT_SECONDS = 60.0
 _LAG_SECONDS = 5.0
 _SMALLEST_BATCH = 10
+_NAMED_KEYS = 20
 
 
 class Loop:
@@ -48,6 +50,8 @@ class Loop:
         self._buffer = Buffer(positions, config.flush, clock=clock)
         self._flushed = dict(positions)
         self._in_flight: InFlight | None = None
+        self._unusable: set[str] = set()
+        self._failed_pins: Counter[str] = Counter()
         self._stop = stop
         self._metrics = metrics
         self._health = health
@@ -125,15 +129,12 @@ class Loop:
         if values:
             self._metrics.conversion_seconds.observe(time.perf_counter() - started)
         self._buffer.add(decoded.batch, end)
-        for reason, count in decoded.skipped.items():
-            self._metrics.records_skipped.inc(count, reason=reason)
+        self._metrics.records_skipped.inc(decoded.unparsed, reason="json_parse")
+        self._unusable |= decoded.unusable
+        self._failed_pins.update(decoded.failed_pins)
         for target_type, count in decoded.coerced.items():
             self._metrics.columns_coerced.inc(count, target_type=target_type)
-        for column, count in decoded.failed_pins.items():
-            self._metrics.errors.inc(count, type="column_coercion")
-            self._log.warning(
-                "values do not fit the pinned type and became null", column=column, values=count
-            )
+        self._metrics.errors.inc(len(decoded.failed_pins), type="column_coercion")
 
     def _note_error(self, error: KafkaError, message: Message) -> None:
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's public name for it
@@ -160,8 +161,26 @@ class Loop:
 
     def _launch(self, trigger: str, deadline: Deadline) -> None:
         flush = self._buffer.take(trigger)
+        self._tell_oddities()
         if flush is not None:
             self._in_flight = InFlight(self._publisher, flush, deadline)
+
+    def _tell_oddities(self) -> None:
+        """What did not go in as it came since the last flush: once each, however many records had it."""
+        for column, count in self._failed_pins.items():
+            self._log.warning(
+                "values do not fit the pinned type and became null", column=column, values=count
+            )
+        self._metrics.records_skipped.inc(len(self._unusable), reason="unsafe_field_name")
+        if self._unusable:
+            names = sorted(self._unusable)
+            self._log.warning(
+                "keys that can be no column are left out",
+                keys=names[:_NAMED_KEYS],
+                more=len(names[_NAMED_KEYS:]),
+            )
+        self._unusable.clear()
+        self._failed_pins.clear()
 
     def _reap(self) -> None:
         """Take the result of a flush that is done.

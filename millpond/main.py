@@ -13,7 +13,7 @@ from millpond import __version__, logs
 from millpond.config import Config, load
 from millpond.consumer import TopicConsumer
 from millpond.deadline import Deadline, SideCalls, Watchdog
-from millpond.errors import ConfigError, Exhausted, Fatal, MillpondError, Retryable
+from millpond.errors import ConfigError, DeadlineExceeded, Exhausted, Fatal, MillpondError, Retryable
 from millpond.flush import Publisher
 from millpond.hoglake import HoglakeSink
 from millpond.loop import Loop
@@ -26,6 +26,7 @@ from millpond.sink import Source
 
 START_SECONDS = 22.0
 _CLOSE_SECONDS = 5.0
+_NAMED_PARTITIONS = 20
 # Grace, closing and this are below the ten seconds a pod is given on top: SIGKILL would hide the exit code.
 _WATCHDOG_SLACK_SECONDS = 3.0
 
@@ -85,11 +86,20 @@ class Service:
         self._server = OperatorServer(self._config.service.http_port, self._metrics, self._health)
         self._server.start()
         self._log.info("listening", port=self._server.port)
-        self._drain()
+        try:
+            loop = self._build(Deadline(START_SECONDS))
+        except DeadlineExceeded as error:
+            config = self._config
+            raise Fatal(
+                f"the start did not get through in {START_SECONDS:g} s ({error}); of Kafka at "
+                f"{config.kafka.bootstrap_servers}, the catalog at {config.hoglake.url} and its object store "
+                "one answers too slowly: look at the steps logged above"
+            ) from error
+        loop.run()
 
-    def _drain(self) -> None:
+    def _build(self, deadline: Deadline) -> Loop:
+        """All parts, connected and recovered; the loop is ready to run."""
         config = self._config
-        deadline = Deadline(START_SECONDS)
         sink = self._sink = HoglakeSink(
             config.hoglake,
             config.records.sort_by,
@@ -126,7 +136,8 @@ class Service:
             metrics=self._metrics,
             health=self._health,
         )
-        self._health.ready()
+        if not self._stop.is_set():
+            self._health.ready()
         self._log.info(
             "draining",
             topic=topic.name,
@@ -134,8 +145,9 @@ class Service:
             partitions=len(recovered.positions),
             topic_partitions=topic.partitions,
             snapshot=recovered.snapshot,
+            positions=dict(list(recovered.positions.items())[:_NAMED_PARTITIONS]),
         )
-        self._loop.run()
+        return self._loop
 
     def _recover(
         self, consumer: TopicConsumer, sink: HoglakeSink, source: Source, layout: Layout, deadline: Deadline
@@ -163,8 +175,8 @@ class Service:
     def _close(self) -> int:
         """Let go of everything, the operator's port last; 0, or the code of what went wrong there."""
         steps: list[Callable[[], None]] = []
-        if self._sink is not None:
-            steps.append(self._sink.close)
+        if self._sink is not None and not (self._loop is not None and self._loop.is_flushing):
+            steps.append(self._sink.close)  # a flush that does not return still uses it
         consumer = self._consumer
         if consumer is not None:
             steps.append(lambda: consumer.close(Deadline(_CLOSE_SECONDS)))

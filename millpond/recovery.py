@@ -140,8 +140,9 @@ def _follow(
         if snapshot is None or published.snapshot <= snapshot:
             raise Fatal(
                 f"what follows the committed offsets of group {source.group_id!r} was published already, as "
-                f"snapshot {published.snapshot}: the group was rewound. To publish those records again, "
-                "set MILLPOND_REPLAY_EPOCH to a new value; to go on without, restore the offsets"
+                f"snapshot {published.snapshot}: the group was rewound, or its offsets or their metadata "
+                "were deleted or set by hand. To publish those records again, set MILLPOND_REPLAY_EPOCH to "
+                "a new value; to go on without, restore the offsets"
             )
         try:
             moved = advance(positions, published.ranges)

@@ -63,8 +63,10 @@ def _lower(text: Any) -> Any:
     return text.strip().lower() if isinstance(text, str) else text
 
 
-def _upper(text: Any) -> Any:
-    return text.strip().upper() if isinstance(text, str) else text
+def _level(text: Any) -> Any:
+    """A level as the logging module spells it; it takes these two short names as well."""
+    name = text.strip().upper() if isinstance(text, str) else text
+    return {"WARN": "WARNING", "FATAL": "CRITICAL"}.get(name, name)
 
 
 Columns = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_columns)]
@@ -228,7 +230,7 @@ class ServiceSettings(Section):
         description="Port of /metrics, /healthz and /readyz; 0 picks a free one.",
     )
     log_level: Annotated[
-        Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], BeforeValidator(_upper)
+        Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], BeforeValidator(_level)
     ] = Field("INFO", alias="LOG_LEVEL", description="Lowest level that is logged.")
     log_format: Annotated[Literal["json", "text", "console"], BeforeValidator(_lower)] = Field(
         "json",

@@ -129,6 +129,11 @@ class Pipeline:
         self._services.append(service)
         return service
 
+    @property
+    def latest(self) -> ServiceProcess:
+        """The service made last."""
+        return self._services[-1]
+
     def run_to_end(self, **settings: str) -> Ended:
         """Run a service that ends by itself."""
         return run_to_end(self.environment(**settings))

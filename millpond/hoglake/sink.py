@@ -8,7 +8,15 @@ from typing import Any, TypeVar
 
 import httpx
 import pyarrow as pa
-from pyhoglake import Catalog, HoglakeError, IncarnationChangedError, NotFoundError, Table, ValidationError
+from pyhoglake import (
+    Catalog,
+    CommitConflictError,
+    HoglakeError,
+    IncarnationChangedError,
+    NotFoundError,
+    Table,
+    ValidationError,
+)
 
 from millpond.deadline import Deadline, SideCalls
 from millpond.errors import Fatal, Fenced, Retryable
@@ -195,7 +203,7 @@ class HoglakeSink:
         self._missing_at_commit = False
         self._metrics.files_written.inc(len(prepared.uris))
         for column, count in prepared.nulled.items():
-            self._metrics.errors.inc(count, type="column_coercion")
+            self._metrics.errors.inc(type="column_coercion")
             self._log.warning("values do not fit the column and became null", column=column, values=count)
 
     def _refused(self, error: Exception, prepared: _Prepared, source: Source) -> Receipt:
@@ -222,7 +230,9 @@ class HoglakeSink:
                 f"the catalog refused a commit to {self._table} for good: {_tell(error)}; nothing of the "
                 "flush is published, no offset committed. Correct what the refusal names, then restart"
             ) from error
-        raise Retryable(f"the flush is prepared anew: {_tell(error)}") from error
+        raise Retryable(
+            f"the flush is prepared anew: {_tell(error)}", is_contention=_is_contention(error)
+        ) from error
 
     def _settle(self, error: Exception, prepared: _Prepared, source: Source) -> Receipt:
         """A 422: the key is taken, or the payload is wrong. Only the receipt tells (contract 19.4)."""
@@ -314,7 +324,9 @@ class HoglakeSink:
             self._cache.drop()
             if is_transient(error):
                 wait = self._client.take_retry_after()
-                raise Retryable(f"{what}: {_tell(error)}", retry_after_seconds=wait) from error
+                raise Retryable(
+                    f"{what}: {_tell(error)}", retry_after_seconds=wait, is_contention=_is_contention(error)
+                ) from error
             raise Fatal(
                 f"{what}: {_tell(error)}; asked of {self._settings.url} for table {self._table}. Correct "
                 "what the answer names, then restart"
@@ -361,6 +373,11 @@ class HoglakeSink:
         if self._catalog is None:
             raise RuntimeError("the sink was not started")
         return self._catalog
+
+
+def _is_contention(error: Exception) -> bool:
+    """What the client calls a retryable conflict (behaviour 2, error classification)."""
+    return isinstance(error, CommitConflictError) and error.retryable
 
 
 def _uploaded(error: BaseException) -> Sequence[str]:

@@ -19,12 +19,13 @@ from millpond.records.pins import PIN_ARROW_TYPES, apply_pin
 class Decoded:
     """What became of the values: rows, and counts of everything that did not go in as it came.
 
-    `skipped` counts by reason: whole records as `json_parse`, unusable keys (once each) as
-    `unsafe_field_name`. `coerced` counts pinned columns by type; `failed_pins` counts values by column.
+    `unparsed` counts values that are no JSON object; `unusable` holds the keys that can be no column.
+    `coerced` counts pinned columns by type, `failed_pins` values by column.
     """
 
     batch: pa.RecordBatch
-    skipped: Mapping[str, int]
+    unparsed: int
+    unusable: frozenset[str]
     coerced: Mapping[str, int]
     failed_pins: Mapping[str, int]
 
@@ -36,13 +37,13 @@ def decode(values: Sequence[bytes], pins: Mapping[str, str]) -> Decoded:
     column all the same. Of a key that stands twice in one object the last value counts.
     """
     rows = _parse(values)
-    skipped = Counter(json_parse=len(values) - len(rows))
+    unusable = set()
     coerced: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     arrays: dict[str, pa.Array] = {}
     for name in _names(rows):
         if not is_usable(name):
-            skipped["unsafe_field_name"] += 1
+            unusable.add(name)
             continue
         arrays[name] = build_column([row.get(name) for row in rows])
     for name, pin in pins.items():
@@ -53,7 +54,8 @@ def decode(values: Sequence[bytes], pins: Mapping[str, str]) -> Decoded:
         coerced[pin] += failed[name] == 0
     if not arrays:  # rows without a single usable key are rows still; this column carries their number
         arrays[INSERTED_AT] = pa.nulls(len(rows))
-    return Decoded(pa.RecordBatch.from_pydict(arrays), +skipped, +coerced, +failed)
+    unparsed = len(values) - len(rows)
+    return Decoded(pa.RecordBatch.from_pydict(arrays), unparsed, frozenset(unusable), +coerced, +failed)
 
 
 def _parse(values: Sequence[bytes]) -> list[dict[str, Any]]:

@@ -183,7 +183,7 @@ def test_retention_between_the_two_commits_does_not_hide_what_was_published(
 
 @pytest.fixture
 def table(own_stack: Stack, pipeline: Pipeline) -> Iterator[Table]:
-    """The table in another client's hands, once the service has made it; opened lazily by the test."""
+    """The table in another client's hands, once the service has made it."""
     with HoglakeClient(own_stack.catalog.url) as client:
         pipeline.produce([{"n": 0}], partition=0)
         pipeline.service()
@@ -193,7 +193,7 @@ def table(own_stack: Stack, pipeline: Pipeline) -> Iterator[Table]:
 
 def test_a_table_altered_between_two_flushes(pipeline: Pipeline, table: Table) -> None:
     """E27: the refused flush is prepared again and its objects are counted as orphans."""
-    service = pipeline._services[-1]
+    service = pipeline.latest
     table.alter([ops.add_column("note", pa.string())])
     pipeline.produce([{"n": 1}], partition=0)
     assert_every_record_once(pipeline, 2)
@@ -203,7 +203,7 @@ def test_a_table_altered_between_two_flushes(pipeline: Pipeline, table: Table) -
 
 def test_a_table_dropped_under_the_service(own_stack: Stack, pipeline: Pipeline, table: Table) -> None:
     """A04: it ends, names the table, and commits no offsets; the next start makes the table again."""
-    service = pipeline._services[-1]
+    service = pipeline.latest
     drop(table)
     committed = pipeline.committed()
     pipeline.produce([{"n": 1}], partition=0)

@@ -297,3 +297,8 @@ def test_a_section_cannot_be_changed(section: str) -> None:
 def test_only_the_environment_handed_in_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLUSH_SIZE", "2048")
     assert 104_857_600 == loaded().flush.size_bytes
+
+
+@pytest.mark.parametrize(("short", "level"), [("warn", "WARNING"), ("FATAL", "CRITICAL")])
+def test_the_short_names_of_levels_are_taken_as_logging_takes_them(short: str, level: str) -> None:
+    assert level == loaded(LOG_LEVEL=short).service.log_level

@@ -165,3 +165,21 @@ def test_the_value_of_a_secret_is_not_shown(variable: str) -> None:
 
 def test_any_other_value_is_shown() -> None:
     assert "'x'" == shown("FLUSH_SIZE", "x")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("CONSUME_BATCHSIZE", "CONSUME_BATCH_SIZE"),
+        ("PYHOGLAKE_UPLOAD_CONCURENCY", "PYHOGLAKE_UPLOAD_CONCURRENCY"),
+        ("STATS_INTERVALL_MS", "STATS_INTERVAL_MS"),
+        ("REPLICA_COUNTS", "REPLICA_COUNT"),
+    ],
+)
+def test_a_misspelt_name_without_a_prefix_of_ours_is_told_too(name: str, meant: str) -> None:
+    assert any(meant in warning and name in warning for warning in loaded(**{name: "1"}).warnings)
+
+
+@pytest.mark.parametrize("name", ["PATH", "HOME", "AWS_REGIONS_ALL", "PYTHONPATH", "LOGNAME"])
+def test_names_of_others_are_left_alone(name: str) -> None:
+    assert () == loaded(**{name: "x"}).warnings

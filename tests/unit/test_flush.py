@@ -209,6 +209,15 @@ def test_a_commit_of_somebody_else_at_the_same_offset_means_another_owner(
     assert 0 == bench.sink.attempts
 
 
+def test_a_conflict_with_other_writers_has_a_label_of_its_own() -> None:
+    """C18: alerts of the program this one replaces look at it."""
+    bench = Bench()
+    bench.sink.refusals.append(Retryable("conflict", is_contention=True))
+    bench.publish()
+    assert 1 == value(bench.metrics, "millpond_errors_total", type="hoglake_commit_contention")
+    assert not value(bench.metrics, "millpond_errors_total", type="write_retry")
+
+
 def test_ownership_is_checked_again_before_every_attempt() -> None:
     """A01: the successor may start while we back off."""
 

@@ -330,3 +330,15 @@ def test_an_idle_loop_waits_patiently() -> None:
     service.clock.advance(10**5)
     service.loop.turn()
     assert [(1000, 1.0)] == service.consumer.asked
+
+
+def test_an_unusable_key_is_counted_once_a_flush_however_many_records_have_it() -> None:
+    """E19; behaviour 2: the count is of columns."""
+    service = Service()
+    for offset in range(10, 15):
+        service.loop.take_in([message(offset, '{"n":1,"a b":2}')])
+    assert 0 == service.count("records_skipped_total", reason="unsafe_field_name")
+    service.clock.advance(3600)
+    service.loop.turn()
+    service.settle()
+    assert 1 == service.count("records_skipped_total", reason="unsafe_field_name")
