@@ -3,11 +3,10 @@
 import contextlib
 import sqlite3
 import uuid
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import httpx
-
-from tests.integration.catalog.server import CatalogServer
 
 ID = {"name": "id", "type": "long", "nullable": False}
 NAME = {"name": "name", "type": "string", "nullable": True}
@@ -23,10 +22,22 @@ BY_ID_AND_DAY = {
 }
 
 
+class Place(Protocol):
+    """Where a catalog is: a process, or an application in this one."""
+
+    @property
+    def url(self) -> str:
+        """What comes before `/v1`."""
+
+    @property
+    def database(self) -> Path:
+        """The SQLite file."""
+
+
 class Lake:
     """A catalog of its own with one namespace, `shop`."""
 
-    def __init__(self, server: CatalogServer, http: httpx.Client, *, bucket: str = "demo") -> None:
+    def __init__(self, server: Place, http: httpx.Client, *, bucket: str = "demo") -> None:
         url = server.url
         self.server = server
         self.name = f"lake-{uuid.uuid4().hex[:12]}"
