@@ -218,6 +218,7 @@ class _Connection:
         self._writers = [writer]
         self._pipes: list[_Pipe] = []
         self._task = asyncio.current_task()
+        self._is_cut = False
 
     @property
     def has_hole(self) -> bool:
@@ -226,6 +227,7 @@ class _Connection:
 
     def cut(self) -> None:
         """Reset both sides."""
+        self._is_cut = True
         for writer in self._writers:
             _reset(writer)
         if self._task is not None:
@@ -242,6 +244,10 @@ class _Connection:
                 _Pipe(self._line, reader, self._writers[0], carries_replies=True),
             ]
             await self._forward()
+        except asyncio.CancelledError:
+            # asyncio's server logs a cancelled connection as a defect.
+            if not self._is_cut:
+                raise
         except OSError:
             for writer in self._writers:
                 _reset(writer)

@@ -9,9 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import pytest
+from starlette.types import Message, Receive, Scope, Send
 
+from millpond.devstack.catalog.access import Access, RequestLog
+from millpond.devstack.catalog.hang_up import hang_up
 from tests.integration.catalog.lake import BY_DAY
 from tests.integration.catalog.ordered import OrderedLake
 from tests.integration.catalog.server import CatalogServer, wait_until
@@ -202,6 +206,25 @@ def test_the_log_tells_what_crossed_the_wire(ordered: OrderedLake) -> None:
     } == {name: value for name, value in seen.items() if name not in {"time", "seconds"}}
     assert seen["time"] > lost["time"]
     assert 0 <= seen["seconds"] < DEADLINE_SECONDS
+
+
+def test_a_lost_reply_is_in_the_log_before_its_connection_ends() -> None:
+    """Whoever sees the end finds the line, as with an answer."""
+    log = RequestLog(None, kept=True)
+    statuses_at_the_end: list[Any] = []
+
+    async def lose(scope: Scope, receive: Receive, send: Send) -> None:
+        await send(hang_up(reset=False))
+
+    async def nothing() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def end(message: Message) -> None:
+        statuses_at_the_end.extend(request["status"] for request in log.to_json()["requests"])
+
+    scope = {"type": "http", "method": "GET", "path": "/v1/catalogs", "query_string": b"", "headers": []}
+    anyio.run(Access(lose, log), scope, nothing, end)
+    assert [None] == statuses_at_the_end
 
 
 def test_a_cleared_log_is_empty_and_knows_nothing_of_the_control(ordered: OrderedLake) -> None:

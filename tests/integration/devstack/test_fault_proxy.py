@@ -150,13 +150,15 @@ def test_a_delay_is_added_both_ways(proxy: FaultProxy, client: socket.socket) ->
 
 
 def test_a_delay_is_no_throttle(proxy: FaultProxy, client: socket.socket) -> None:
-    """Forty chunks sent one after the other are all under way at once."""
+    """The proxy reads 64 KiB at once; one after the other, these would take 6 s."""
+    size = 2 * 2**20
     proxy.delay(0.2)
     started = time.monotonic()
-    for _ in range(40):
-        client.sendall(b"x" * 1000)
-    assert 40_000 == len(read(client, 40_000))
-    assert time.monotonic() - started < 2
+    sender = threading.Thread(target=client.sendall, args=(b"x" * size,))
+    sender.start()
+    assert size == len(read(client, size))
+    sender.join(SECONDS)
+    assert time.monotonic() - started < 3
 
 
 def test_a_throttle_bounds_the_bandwidth(proxy: FaultProxy, client: socket.socket) -> None:
