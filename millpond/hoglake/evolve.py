@@ -21,7 +21,7 @@ from pyhoglake import (
 )
 
 from millpond.errors import Fatal, Retryable
-from millpond.hoglake.layout import Layout, missing_declarations
+from millpond.hoglake.layout import TableLayout, missing_declarations
 from millpond.logs import logger
 from millpond.metrics import Metrics
 from millpond.records.names import INSERTED_AT
@@ -59,7 +59,7 @@ def create_table(namespace: Namespace, name: str, batch: pa.Table) -> Table:
         return namespace.table(name)  # another replica was faster
 
 
-def reconcile(handle: Table, info: TableInfo, layout: Layout) -> TableInfo:
+def reconcile(handle: Table, info: TableInfo, layout: TableLayout) -> TableInfo:
     """`info` with the configured partition spec and sort order, declared where the table has none.
 
     Raises:

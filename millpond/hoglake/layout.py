@@ -16,7 +16,7 @@ from millpond.records.pins import TIMESTAMPTZ
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class TableLayout:
     """Partition terms and sort columns, by name."""
 
     partition_by: tuple[PartitionTerm, ...]
@@ -27,7 +27,7 @@ class Layout:
         return f"HOGLAKE_PARTITION_BY={partition} MILLPOND_SORT_BY={','.join(self.sort_by) or '(none)'}"
 
 
-def live_layout(info: TableInfo) -> Layout:
+def live_layout(info: TableInfo) -> TableLayout:
     """What the catalog says of the table."""
     names = {column.field_id: column.name for column in info.columns}
 
@@ -35,7 +35,7 @@ def live_layout(info: TableInfo) -> Layout:
         return names.get(field_id, f"<field {field_id}>")
 
     spec, order = info.partition_spec, info.sort_spec
-    return Layout(
+    return TableLayout(
         tuple(
             PartitionTerm(name(field.source_field_id), field.transform, field.transform_param)
             for field in (spec.fields if spec else ())
@@ -50,7 +50,7 @@ def _unlike_ours(field: SortField) -> str:
     return direction + ("" if field.null_order == "nulls_last" else f" {field.null_order}")
 
 
-def missing_declarations(info: TableInfo, wanted: Layout) -> list[AlterOp]:
+def missing_declarations(info: TableInfo, wanted: TableLayout) -> list[AlterOp]:
     """The operations, to be sent as one alter, that give a table the halves of `wanted` it lacks.
 
     A half that names a column the table does not have yet is left out: the column comes with a flush.
@@ -80,7 +80,7 @@ def missing_declarations(info: TableInfo, wanted: Layout) -> list[AlterOp]:
     return operations
 
 
-def with_partition_columns(batch: pa.Table, info: TableInfo | None, wanted: Layout) -> pa.Table:
+def with_partition_columns(batch: pa.Table, info: TableInfo | None, wanted: TableLayout) -> pa.Table:
     """`batch` with every partition column that the table does not have, so that its spec can be declared.
 
     Where no record has given such a column a type, it gets the one its transform needs: text, or an
@@ -131,7 +131,7 @@ def _spec_field(term: PartitionTerm, ids: dict[str, int]) -> dict[str, Any]:
     return field if term.buckets is None else {**field, "transform_param": term.buckets}
 
 
-def _differs(info: TableInfo, live: Layout, wanted: Layout) -> Fatal:
+def _differs(info: TableInfo, live: TableLayout, wanted: TableLayout) -> Fatal:
     return Fatal(
         f"table {info.namespace}.{info.name} is laid out otherwise than configured. Live: {live}. "
         f"Configured: {wanted}. Set the variables to the live layout, or write to another table"

@@ -26,7 +26,7 @@ from millpond.hoglake.evolve import create_table, evolve, namespace_of, reconcil
 from millpond.hoglake.grouping import group_rows
 from millpond.hoglake.identity import Destination, flush_key
 from millpond.hoglake.judgement import Action, is_transient, judge_commit
-from millpond.hoglake.layout import Layout, with_partition_columns
+from millpond.hoglake.layout import TableLayout, with_partition_columns
 from millpond.hoglake.ledger import read_ledger, write_ledger
 from millpond.hoglake.orphans import NAMED_URIS, Reason, report_orphans
 from millpond.hoglake.shape import Shape, ShapeCache
@@ -70,7 +70,7 @@ class HoglakeSink:
     ) -> None:
         self._settings = settings
         self._table = f"{settings.namespace}.{settings.table}"
-        self._layout = Layout(settings.partition_by, sort_by)
+        self._layout = TableLayout(settings.partition_by, sort_by)
         self._metrics = metrics
         self._side_calls = side_calls
         self._version = version

@@ -19,13 +19,13 @@ from pyhoglake.models import Column, PartitionField, PartitionSpec, SortField, S
 
 from millpond.errors import Fatal, Retryable
 from millpond.hoglake.evolve import create_table, evolve, namespace_of, reconcile
-from millpond.hoglake.layout import Layout
+from millpond.hoglake.layout import TableLayout
 from millpond.metrics import Metrics
 from millpond.partition_by import parse_partition_by
 from tests.unit.fakes import metrics, table_info, value
 
 LIVE = pa.schema({"a": pa.int64(), "s": pa.string()})
-WANTED = Layout(parse_partition_by("s"), ("a",))
+WANTED = TableLayout(parse_partition_by("s"), ("a",))
 
 
 class LiveTable:

@@ -7,7 +7,7 @@ import pytest
 from pyhoglake import TableInfo
 
 from millpond.errors import Fatal
-from millpond.hoglake.layout import Layout, live_layout, missing_declarations, with_partition_columns
+from millpond.hoglake.layout import TableLayout, live_layout, missing_declarations, with_partition_columns
 from millpond.partition_by import parse_partition_by
 from tests.unit.fakes import table_info
 
@@ -17,12 +17,12 @@ SCHEMA = pa.schema(
 BARE = table_info(SCHEMA)
 
 
-def layout(partition_by: str = "", *sort_by: str) -> Layout:
+def layout(partition_by: str = "", *sort_by: str) -> TableLayout:
     """A layout in the configuration's grammar."""
-    return Layout(parse_partition_by(partition_by) if partition_by else (), sort_by)
+    return TableLayout(parse_partition_by(partition_by) if partition_by else (), sort_by)
 
 
-def wire(info: TableInfo, wanted: Layout) -> list[dict[str, Any]]:
+def wire(info: TableInfo, wanted: TableLayout) -> list[dict[str, Any]]:
     """The operations as they would be sent."""
     return [operation.to_wire() for operation in missing_declarations(info, wanted)]
 
@@ -75,7 +75,7 @@ def test_a_table_laid_out_as_configured_needs_nothing() -> None:
     ],
 )
 def test_a_live_spec_that_differs_is_fatal_and_printed_in_the_configurations_grammar(
-    live: list[tuple[str, str, int | None]], wanted: Layout, printed: str
+    live: list[tuple[str, str, int | None]], wanted: TableLayout, printed: str
 ) -> None:
     with pytest.raises(Fatal) as refusal:
         wire(table_info(SCHEMA, partition=live), wanted)
@@ -93,7 +93,7 @@ def test_a_live_spec_that_differs_is_fatal_and_printed_in_the_configurations_gra
         ([("origin", "asc", "nulls_first")], layout("", "origin"), "MILLPOND_SORT_BY=origin nulls_first"),
     ],
 )
-def test_a_live_sort_order_that_differs_is_fatal(live: list[Any], wanted: Layout, printed: str) -> None:
+def test_a_live_sort_order_that_differs_is_fatal(live: list[Any], wanted: TableLayout, printed: str) -> None:
     with pytest.raises(Fatal) as refusal:
         wire(table_info(SCHEMA, sort=live), wanted)
     assert printed in str(refusal.value)
