@@ -55,7 +55,7 @@ process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@{host}:{controller_port}
 listeners=PLAINTEXT://{host}:{port},CONTROLLER://{host}:{controller_port}
-advertised.listeners=PLAINTEXT://{host}:{port}
+advertised.listeners=PLAINTEXT://{host}:{advertised_port}
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
 log.dirs={data}
@@ -77,13 +77,15 @@ class ApacheKafka(Broker):
     """The real broker, with everything the mock one lacks. Records survive its death and restarts.
 
     The first start on a machine downloads 44 MB into the user's cache folder; every start takes about 5 s.
+    Clients are sent on to `advertised_port`, where a fault proxy can stand, instead of its own.
     """
 
     start_seconds = 60.0
     stop_seconds = 15.0
 
-    def __init__(self, *, folder: Path, logs: Path) -> None:
+    def __init__(self, *, folder: Path, logs: Path, advertised_port: int | None = None) -> None:
         super().__init__("kafka", folder=folder, logs=logs)
+        self._advertised_port = advertised_port
         self._port = self._controller_port = 0
 
     @property
@@ -105,7 +107,11 @@ class ApacheKafka(Broker):
             self._download(_jars())
         self._properties.write_text(
             _PROPERTIES.format(
-                host=LOOPBACK, port=self._port, controller_port=self._controller_port, data=self._data
+                host=LOOPBACK,
+                port=self._port,
+                advertised_port=self._advertised_port or self._port,
+                controller_port=self._controller_port,
+                data=self._data,
             ),
             encoding="utf-8",
         )

@@ -1,8 +1,8 @@
 """A TCP proxy on loopback that delays, swallows, cuts and refuses on order.
 
 It works for whatever is reached at the address a client was given: object store and catalog. A Kafka client
-asks the broker for its address and goes there itself, past any proxy, so there it works only where the broker
-can be told to advertise the proxy's port (Apache Kafka can, the mock cluster always advertises its own).
+asks the broker for its address and goes there, past any proxy, so there it works only for a broker that
+advertises the proxy's port (`ApacheKafka(advertised_port=...)`; the mock cluster advertises its own).
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class FaultProxy:
     context manager; at its end everything is closed.
 
     Args:
-        target_port: the server's port on loopback. It need not listen yet.
+        target_port: the server's port on loopback. It need not listen yet, and may be set later: the
+            attribute counts for connections from then on.
     """
 
     def __init__(self, target_port: int) -> None:

@@ -204,6 +204,7 @@ def test_a_receipt_that_was_purged_does_not_make_a_restart_publish_again(drains:
     drain.produce()
     drain.pipeline.service()
     drain.pipeline.wait_for_all()
+    assert (1,) == drain.stack.catalog.fired()
     assert list(range(drain.produced)) == drain.numbers()
 
 

@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
 from millpond.devstack.apache_kafka import ApacheKafka
 from millpond.devstack.errors import BrokerRefusedError, MissingToolError, PartFailedError
+from millpond.devstack.fault_proxy import FaultProxy
 from millpond.devstack.ports import LOOPBACK
 
 if TYPE_CHECKING:
@@ -125,3 +126,24 @@ def test_a_failed_download_is_reported_and_leaves_no_half_of_it(
         ApacheKafka(folder=folders.data, logs=folders.logs).start()
 
     assert [] == list((cache / "millpond").iterdir())
+
+
+def test_clients_go_where_it_tells_them_to_and_meet_the_faults_there(folders: Folders) -> None:
+    with FaultProxy(target_port=0) as proxy:
+        kafka = ApacheKafka(folder=folders.data, logs=folders.logs, advertised_port=proxy.port)
+        try:
+            kafka.start()
+            proxy.target_port = int(kafka.bootstrap_servers.rpartition(":")[2])
+            kafka.create_topic(TOPIC, 1)
+            producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 2})
+            producer.produce(TOPIC, b"0", partition=0)
+            assert 0 == producer.flush(SECONDS)
+
+            proxy.blackhole()
+            producer.produce(TOPIC, b"1", partition=0)
+            assert 1 == producer.flush(1)
+
+            proxy.pass_through()
+            assert 0 == producer.flush(SECONDS)
+        finally:
+            kafka.kill()
