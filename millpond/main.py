@@ -15,7 +15,7 @@ from millpond.consumer import TopicConsumer
 from millpond.deadline import Deadline, SideCalls, Watchdog
 from millpond.errors import ConfigError, DeadlineExceeded, Exhausted, Fatal, MillpondError, Retryable
 from millpond.flush import Publisher
-from millpond.hoglake import HoglakeSink
+from millpond.hoglake import HoglakeSink, connect
 from millpond.loop import Loop
 from millpond.metrics import Metrics
 from millpond.msk_iam import token_source
@@ -100,18 +100,19 @@ class Service:
     def _build(self, deadline: Deadline) -> Loop:
         """All parts, connected and recovered; the loop is ready to run."""
         config = self._config
-        sink = self._sink = HoglakeSink(
+        token = token_source(config, self._metrics)
+        consumer = self._consumer = TopicConsumer(config, self._metrics, self._side_calls, token=token)
+        topic = consumer.connect(deadline)
+        sink = self._sink = HoglakeSink.open(
+            connect(config.hoglake),
             config.hoglake,
             config.records.sort_by,
             self._metrics,
             self._side_calls,
             ordinal=config.service.ordinal,
             version=self._version,
+            deadline=deadline,
         )
-        token = token_source(config, self._metrics)
-        consumer = self._consumer = TopicConsumer(config, self._metrics, self._side_calls, token=token)
-        topic = consumer.connect(deadline)
-        sink.start(deadline)
         layout = Layout(config.service.replicas, config.service.ordinal, topic.partitions)
         source = Source(
             topic.cluster_id, topic.name, topic.topic_id, config.group_id, config.flush.replay_epoch

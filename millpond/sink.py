@@ -77,13 +77,6 @@ class History:
 class Sink(Protocol):
     """A destination. Its errors are Retryable, Fatal and Fenced; every other exception is a defect."""
 
-    def start(self, deadline: Deadline) -> None:
-        """Resolve the destination and prove that it can be written to.
-
-        Raises:
-            Fatal: it cannot, and why.
-        """
-
     def published_from(self, source: Source, start: Positions, deadline: Deadline) -> Published | None:
         """The flush that was published from exactly these positions, None when there is none."""
 

@@ -1,4 +1,4 @@
-"""The hoglake destination: prepare once, publish once, learn what happened from the catalog itself."""
+"""The hoglake destination: prepare once, publish once, and what a refusal means for what is prepared."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from pyhoglake import (
     CommitConflictError,
     HoglakeError,
     IncarnationChangedError,
-    NotFoundError,
     Table,
     ValidationError,
 )
 
 from millpond.deadline import Deadline, SideCalls
 from millpond.errors import Fatal, Fenced, Retryable
-from millpond.hoglake.bootstrap import connect, probe_store, resolve_catalog
+from millpond.hoglake.bootstrap import probe_store, resolve_catalog
+from millpond.hoglake.client import CatalogClient
 from millpond.hoglake.conform import conform, stamp
-from millpond.hoglake.evolve import create_table, evolve, namespace_of, reconcile
 from millpond.hoglake.grouping import group_rows
 from millpond.hoglake.identity import Destination, flush_key
 from millpond.hoglake.judgement import Action, is_transient, judge_commit
-from millpond.hoglake.layout import TableLayout, with_partition_columns
-from millpond.hoglake.ledger import read_ledger, write_ledger
+from millpond.hoglake.layout import TableLayout
+from millpond.hoglake.ledger import write_ledger
 from millpond.hoglake.orphans import NAMED_URIS, Reason, report_orphans
-from millpond.hoglake.shape import Shape, ShapeCache
+from millpond.hoglake.published import read_history, read_receipt
+from millpond.hoglake.shape import Shape
+from millpond.hoglake.tables import LiveTable
 from millpond.logs import logger
 from millpond.metrics import Metrics
 from millpond.records.unify import unify
@@ -45,6 +46,7 @@ class _Prepared:
 
     flush: Flush
     key: str
+    destination: Destination
     handle: Table
     payload: dict[str, Any]
     nulled: Mapping[str, int]
@@ -56,10 +58,35 @@ class _Prepared:
 
 
 class HoglakeSink:
-    """Publishes flushes to one table. Used from one thread at a time."""
+    """Publishes flushes to one table. Used from one thread at a time; `open` makes one that is ready."""
 
     def __init__(
         self,
+        client: CatalogClient,
+        catalog: Catalog,
+        settings: HoglakeSettings,
+        sort_by: tuple[str, ...],
+        metrics: Metrics,
+        *,
+        ordinal: int,
+        version: str,
+    ) -> None:
+        self._client = client
+        self._catalog = catalog
+        self._settings = settings
+        self._layout = TableLayout(settings.partition_by, sort_by)
+        self._table = LiveTable(catalog, settings, self._layout, metrics)
+        self._metrics = metrics
+        self._version = version
+        self._author = f"millpond/{settings.table}/{ordinal}"
+        self._log = logger(table=f"{settings.catalog}.{self._table}")
+        self._prepared: _Prepared | None = None
+        self._missing_at_commit = False
+
+    @classmethod
+    def open(
+        cls,
+        client: CatalogClient,
         settings: HoglakeSettings,
         sort_by: tuple[str, ...],
         metrics: Metrics,
@@ -67,60 +94,47 @@ class HoglakeSink:
         *,
         ordinal: int,
         version: str,
-    ) -> None:
-        self._settings = settings
-        self._table = f"{settings.namespace}.{settings.table}"
-        self._layout = TableLayout(settings.partition_by, sort_by)
-        self._metrics = metrics
-        self._side_calls = side_calls
-        self._version = version
-        self._author = f"millpond/{settings.table}/{ordinal}"
-        self._client = connect(settings)
-        self._log = logger(table=f"{settings.catalog}.{self._table}")
-        self._catalog: Catalog | None = None
-        self._shapes: ShapeCache | None = None
-        self._prepared: _Prepared | None = None
-        self._missing_at_commit = False
+        deadline: Deadline,
+    ) -> HoglakeSink:
+        """A sink whose catalog is resolved, whose store takes writes, whose table, if any, was checked.
 
-    def start(self, deadline: Deadline) -> None:
-        """Resolve the catalog, prove the object store, and check a table that is there already.
+        The sink owns `client` from here on; it is closed when this fails.
 
         Raises:
             Fatal: names what is wrong and what to do.
+            Retryable: the table could not be read now.
         """
-        self._client.bind(deadline)
-        self._catalog = resolve_catalog(self._client, self._settings)
-        probe_store(
-            self._client,
-            self._catalog,
-            self._settings,
-            metrics=self._metrics,
-            side_calls=self._side_calls,
-            deadline=deadline,
-        )
-        self._shapes = ShapeCache(self._catalog, self._metrics)
-        self._translating(self._existing_shape, "reading the table")
+        client.bind(deadline)
+        try:
+            catalog = resolve_catalog(client, settings)
+            probe_store(client, catalog, settings, metrics=metrics, side_calls=side_calls, deadline=deadline)
+            sink = cls(client, catalog, settings, sort_by, metrics, ordinal=ordinal, version=version)
+            sink._existing_table()
+        except BaseException:
+            client.close()
+            raise
+        return sink
 
     def published_from(
         self, source: Source, start: Mapping[Any, Any], deadline: Deadline
     ) -> Published | None:
         """The flush published from exactly the positions `start`, by its receipt (design 3, step 2)."""
         self._client.bind(deadline)
-        shape = self._translating(self._existing_shape, "reading the table")
+        shape = self._existing_table()
         if shape is None:
             return None
-        key = flush_key(self._destination(shape), source, start)
-        return self._translating(lambda: self._receipt(key, source), "asking for a receipt")
+        destination = self._table.destination(shape)
+        return self._receipt(flush_key(destination, source, start), source, destination)
 
     def published_since(self, source: Source, snapshot: int, deadline: Deadline) -> History:
         """The flushes of `source` in the catalog's snapshots after `snapshot` (design 3, step 3)."""
         self._client.bind(deadline)
-        shape = self._translating(self._existing_shape, "reading the table")
+        shape = self._existing_table()
         if shape is None:
             return History((), is_complete=True)
-        destination = self._destination(shape)
+        destination = self._table.destination(shape)
         return self._translating(
-            lambda: self._history(source, destination, snapshot), "reading the snapshots"
+            lambda: read_history(self._catalog, snapshot, source, destination), "reading the snapshots"
         )
 
     def write(self, source: Source, flush: Flush, deadline: Deadline) -> Receipt:
@@ -145,7 +159,7 @@ class HoglakeSink:
 
     def _prepare(self, source: Source, flush: Flush, deadline: Deadline) -> _Prepared:
         table = stamp(unify(flush.batches), flush.inserted_at)
-        shape = self._shape_for(table)
+        shape = self._table.made_for(table)
         try:
             return self._encode(shape, table, source, flush, deadline)
         except ValidationError as error:
@@ -153,8 +167,8 @@ class HoglakeSink:
             if error.status_code is not None or _uploaded(error):
                 raise
             self._metrics.errors.inc(type="schema")
-            self._cache.drop()
-            return self._encode(self._shape_for(table), table, source, flush, deadline)
+            self._table.forget_shape()
+            return self._encode(self._table.made_for(table), table, source, flush, deadline)
 
     def _encode(
         self, shape: Shape, table: pa.Table, source: Source, flush: Flush, deadline: Deadline
@@ -163,15 +177,16 @@ class HoglakeSink:
         grouped = group_rows(conformed.table, shape.info, self._layout.sort_by)
         if grouped.unsorted_rows:
             self._metrics.sort_skipped.inc(grouped.unsorted_rows, reason=grouped.unsorted_reason)
+        destination = self._table.destination(shape)
         message = write_ledger(
             flush,
             source,
-            self._destination(shape),
+            destination,
             version=self._version,
             files=len(grouped.groups),
             partition_groups=len(grouped.groups) if self._layout.partition_by else 0,
         )
-        key = flush_key(self._destination(shape), source, flush.start)
+        key = flush_key(destination, source, flush.start)
         deadline.check("uploading")
         try:
             payload = shape.handle.prepare_append_tables(
@@ -184,13 +199,13 @@ class HoglakeSink:
             report_orphans(self._metrics, "prepare_failed", _uploaded(error))
             raise
         payload |= {"author": self._author, "message": message}
-        return _Prepared(flush, key, shape.handle, payload, conformed.nulled)
+        return _Prepared(flush, key, destination, shape.handle, payload, conformed.nulled)
 
     def _publish(self, prepared: _Prepared, source: Source, deadline: Deadline) -> Receipt:
         deadline.check("publishing")  # past it nothing is sent any more, also after a SIGSTOP
         prepared.sent += 1
         try:
-            result = self._live_catalog.commit_prepared(prepared.payload, table=prepared.handle)
+            result = self._catalog.commit_prepared(prepared.payload, table=prepared.handle)
         except (HoglakeError, httpx.HTTPError) as error:
             return self._refused(error, prepared, source)
         self._published(prepared)
@@ -211,7 +226,7 @@ class HoglakeSink:
         if judgement is None:
             raise error
         if judgement.drop_shape:
-            self._cache.drop()
+            self._table.forget_shape()
         action = judgement.action
         if isinstance(error, HoglakeError) and error.status_code == httpx.codes.NOT_FOUND:
             action = Action.STOP if self._missing_at_commit else action
@@ -223,7 +238,7 @@ class HoglakeSink:
                 f"publishing: {_tell(error)}", retry_after_seconds=self._client.take_retry_after()
             ) from error
         if action is Action.REBUILD_TABLE:
-            self._cache.drop_table()
+            self._table.forget()
         self._discard(judgement.orphan_reason)
         if action is Action.STOP:
             raise Fatal(
@@ -236,7 +251,7 @@ class HoglakeSink:
 
     def _settle(self, error: Exception, prepared: _Prepared, source: Source) -> Receipt:
         """A 422: the key is taken, or the payload is wrong. Only the receipt tells (contract 19.4)."""
-        published = self._translating(lambda: self._receipt(prepared.key, source), "asking for a receipt")
+        published = self._receipt(prepared.key, source, prepared.destination)
         if published is None:
             self._discard("commit_refused")
             raise Fatal(
@@ -252,76 +267,24 @@ class HoglakeSink:
         self._metrics.commit_replays.inc(outcome="already_published")
         return Receipt(published.snapshot, 0, 0)
 
-    def _receipt(self, key: str, source: Source) -> Published | None:
-        snapshot_id = self._client.receipt(self._settings.catalog, key)
-        if snapshot_id is None:
-            return None
-        snapshot = next(self._live_catalog.snapshots(after=snapshot_id - 1, limit=1), None)
-        ledger = read_ledger(snapshot.message) if snapshot and snapshot.snapshot_id == snapshot_id else None
-        if ledger is None or source.topic not in ledger.topics:
-            raise Fatal(
-                f"a flush from our positions was published as snapshot {snapshot_id}, but what it covers "
-                "can no longer be read (expired, or not written by millpond); compare table "
-                f"{self._table} with the topic, then commit the "
-                "group's offsets by hand or set MILLPOND_REPLAY_EPOCH to publish again from here"
-            )
-        return Published(snapshot_id, ledger.topics[source.topic])
+    def _existing_table(self) -> Shape | None:
+        return self._translating(self._table.existing, "reading the table")
 
-    def _history(self, source: Source, destination: Destination, snapshot: int) -> History:
-        published = [
-            Published(entry.snapshot_id, ledger.topics[source.topic])
-            for entry in self._live_catalog.snapshots(after=snapshot)
-            if (ledger := read_ledger(entry.message)) is not None and ledger.is_of(source, destination)
-        ]
-        # The floor is the oldest snapshot kept; read after the walk, so that none can expire unseen.
-        floor = self._live_catalog.options().earliest_snapshot_id
-        return History(published, is_complete=floor <= snapshot + 1)
-
-    def _shape_for(self, table: pa.Table) -> Shape:
-        shape = self._existing_shape()
-        table = with_partition_columns(table, shape.info if shape else None, self._layout)
-        if shape is None:
-            namespace = namespace_of(self._live_catalog, self._settings.namespace)
-            handle = create_table(namespace, self._settings.table, table)
-            shape = self._adopt(handle, handle.info(totals=False))
-        info = evolve(shape.handle, shape.info, table, self._metrics)
-        if info is not shape.info:
-            shape = self._adopt(shape.handle, info)
-        if self._layout.partition_by and shape.info.partition_spec is None:
-            raise Fatal(f"table {self._table} could not be given the columns of {self._layout}")
-        return shape
-
-    def _existing_shape(self) -> Shape | None:
-        """The table as cached, else as read now; None when there is no such table."""
-        shape = self._cache.get()
-        if shape is not None:
-            return shape
-        handle = self._cache.handle
-        try:
-            if handle is None:
-                handle = self._live_catalog.namespace(self._settings.namespace).table(self._settings.table)
-            return self._adopt(handle, handle.info(totals=False))
-        except NotFoundError as error:
-            if self._cache.was_there:
-                raise Fatal(
-                    f"table {self._table} was dropped or renamed while "
-                    "millpond wrote to it; restart to have it created again, or bring it back"
-                ) from error
-            return None
-
-    def _adopt(self, handle: Table, info: Any) -> Shape:
-        """Every door a table comes through leads here."""
-        return self._cache.adopt(handle, reconcile(handle, info, self._layout))
+    def _receipt(self, key: str, source: Source, destination: Destination) -> Published | None:
+        return self._translating(
+            lambda: read_receipt(self._client, self._catalog, key, source, destination),
+            "asking for a receipt",
+        )
 
     def _translating(self, call: Callable[[], T], what: str) -> T:
         """The result of `call`; whatever leaves it is one of our three outcomes, or a defect."""
         try:
             return call()
         except IncarnationChangedError as error:
-            self._cache.drop_table()
+            self._table.forget()
             raise Retryable(f"{what}: {_tell(error)}") from error
         except (HoglakeError, httpx.HTTPError) as error:
-            self._cache.drop()
+            self._table.forget_shape()
             if is_transient(error):
                 wait = self._client.take_retry_after()
                 raise Retryable(
@@ -357,22 +320,6 @@ class HoglakeSink:
         prepared, self._prepared = self._prepared, None
         if prepared is not None:
             report_orphans(self._metrics, reason, prepared.uris)
-
-    def _destination(self, shape: Shape) -> Destination:
-        settings = self._settings
-        return Destination(settings.catalog, settings.namespace, settings.table, shape.info.table_uuid)
-
-    @property
-    def _cache(self) -> ShapeCache:
-        if self._shapes is None:
-            raise RuntimeError("the sink was not started")
-        return self._shapes
-
-    @property
-    def _live_catalog(self) -> Catalog:
-        if self._catalog is None:
-            raise RuntimeError("the sink was not started")
-        return self._catalog
 
 
 def _is_contention(error: Exception) -> bool:

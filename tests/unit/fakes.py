@@ -67,9 +67,6 @@ class FakeSink:
         self.snapshot = 100
         self.floor = 0
 
-    def start(self, deadline: Deadline) -> None:
-        deadline.check("starting")
-
     def published_from(self, source: Source, start: Positions, deadline: Deadline) -> Published | None:
         deadline.check("asking for a receipt")
         return self.published.get(_key(source, start))

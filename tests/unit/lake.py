@@ -15,7 +15,7 @@ from pyhoglake import HoglakeClient, Table, ops
 from millpond.deadline import Deadline, SideCalls
 from millpond.devstack.catalog.app import create_app
 from millpond.devstack.catalog.settings import CatalogSettings
-from millpond.hoglake import HoglakeSink
+from millpond.hoglake import HoglakeSink, connect
 from millpond.metrics import Metrics
 from millpond.sink import Flush, Published, Receipt
 from tests.unit.fakes import INSERTED_AT, SOURCE, metrics, positions, value
@@ -36,6 +36,11 @@ class InProcess(httpx.BaseTransport):
         self.requests: list[str] = []
         self.payloads: list[bytes] = []
         self.faults: deque[Fault] = deque()
+        self.is_closed = False
+
+    def close(self) -> None:
+        """A client let go of it."""
+        self.is_closed = True
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(f"{request.method} {request.url.path}")
@@ -177,16 +182,18 @@ class Writer:
             **{"HOGLAKE_PARTITION_BY": "side", "HOGLAKE_S3_REGION": "us-east-1", "MILLPOND_SORT_BY": "n"}
             | environ
         )
-        self.sink = HoglakeSink(
+        client = connect(config.hoglake)
+        client._http._transport = lake.transport
+        self.sink = HoglakeSink.open(
+            client,
             config.hoglake,
             config.records.sort_by,
             self.metrics,
-            side_calls=SideCalls(),
+            SideCalls(),
             ordinal=0,
             version="1.2.3",
+            deadline=DEADLINE,
         )
-        self.sink._client._http._transport = lake.transport
-        self.sink.start(DEADLINE)
         lake.transport.requests.clear()
         lake.store.puts.clear()
 

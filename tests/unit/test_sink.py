@@ -190,6 +190,13 @@ def test_a_store_that_takes_no_writes_stops_the_start(lake: Lake) -> None:
         Writer(lake)
 
 
+def test_a_start_that_fails_leaves_no_connection_open(lake: Lake) -> None:
+    lake.store.failures.append(denied())
+    with pytest.raises(Fatal):
+        Writer(lake)
+    assert lake.transport.is_closed
+
+
 def test_the_probe_leaves_nothing_behind(lake: Lake) -> None:
     Writer(lake).sink.close()
     assert {} == lake.store.objects

@@ -1,0 +1,92 @@
+"""The table flushes go to, however it comes to be known: found, made, laid out, given new columns."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyhoglake import Catalog, NotFoundError, Table, TableInfo
+
+from millpond.errors import Fatal
+from millpond.hoglake.evolve import create_table, evolve, namespace_of, reconcile
+from millpond.hoglake.identity import Destination
+from millpond.hoglake.layout import TableLayout, with_partition_columns
+from millpond.hoglake.shape import Shape, ShapeCache
+from millpond.metrics import Metrics
+from millpond.settings import HoglakeSettings
+
+
+class LiveTable:
+    """The configured table of a catalog, with the configured layout. What is known of it is cached.
+
+    Its calls raise what pyhoglake raises, Fatal when a person must act, and Retryable when others alter
+    the table all the time.
+    """
+
+    def __init__(
+        self, catalog: Catalog, settings: HoglakeSettings, layout: TableLayout, metrics: Metrics
+    ) -> None:
+        self._catalog = catalog
+        self._settings = settings
+        self._layout = layout
+        self._metrics = metrics
+        self._cache = ShapeCache(catalog, metrics)
+
+    def __str__(self) -> str:
+        return f"{self._settings.namespace}.{self._settings.table}"
+
+    def existing(self) -> Shape | None:
+        """The table as cached, else as read now; None when there is no such table.
+
+        Raises:
+            Fatal: it was there before and is no more, or it is laid out otherwise.
+        """
+        shape = self._cache.get()
+        if shape is not None:
+            return shape
+        handle = self._cache.handle
+        try:
+            if handle is None:
+                handle = self._catalog.namespace(self._settings.namespace).table(self._settings.table)
+            return self._adopt(handle, handle.info(totals=False))
+        except NotFoundError as error:
+            if self._cache.was_there:
+                raise Fatal(
+                    f"table {self} was dropped or renamed while "
+                    "millpond wrote to it; restart to have it created again, or bring it back"
+                ) from error
+            return None
+
+    def made_for(self, batch: pa.Table) -> Shape:
+        """The table with the columns of `batch`: made when it is missing, altered when it lacks some.
+
+        Raises:
+            Fatal: it cannot have the configured layout.
+        """
+        shape = self.existing()
+        batch = with_partition_columns(batch, shape.info if shape else None, self._layout)
+        if shape is None:
+            namespace = namespace_of(self._catalog, self._settings.namespace)
+            handle = create_table(namespace, self._settings.table, batch)
+            shape = self._adopt(handle, handle.info(totals=False))
+        info = evolve(shape.handle, shape.info, batch, self._metrics)
+        if info is not shape.info:
+            shape = self._adopt(shape.handle, info)
+        if self._layout.partition_by and shape.info.partition_spec is None:
+            raise Fatal(f"table {self} could not be given the columns of {self._layout}")
+        return shape
+
+    def destination(self, shape: Shape) -> Destination:
+        """What `shape` is to the identity of a flush: this name, in that incarnation."""
+        settings = self._settings
+        return Destination(settings.catalog, settings.namespace, settings.table, shape.info.table_uuid)
+
+    def forget_shape(self) -> None:
+        """Read the table again at its next use."""
+        self._cache.drop()
+
+    def forget(self) -> None:
+        """Look the name up at its next use: this incarnation may be gone."""
+        self._cache.drop_table()
+
+    def _adopt(self, handle: Table, info: TableInfo) -> Shape:
+        """Every door a table comes through leads here."""
+        return self._cache.adopt(handle, reconcile(handle, info, self._layout))
