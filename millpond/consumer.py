@@ -5,10 +5,10 @@ Partitions are assigned, never subscribed to: there is no group membership, the 
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from confluent_kafka import (
@@ -23,6 +23,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from millpond.client_statistics import take_statistics
 from millpond.config import Config
 from millpond.deadline import Deadline, SideCalls
 from millpond.environment import CONSUMER_PREFIX, uses_oauth
@@ -34,7 +35,6 @@ from millpond.positions import CommitMetadata, Committed, Watermarks
 
 _REQUEST_SECONDS = 10.0
 _TOPIC_ID_SECONDS = 3.0  # good to have, not worth the start
-_MICROSECONDS = 1_000_000
 
 _CONSUMER_ONLY = (
     *("group.id", "auto.offset.reset", "allow.auto.", "enable.auto.", "fetch.", "queued.", "statistics."),
@@ -102,7 +102,8 @@ class TopicConsumer:
             properties["oauth_cb"] = token
         try:
             self._consumer = Consumer(
-                {**properties, "stats_cb": self._on_statistics}, logger=logging.getLogger(CLIENT_LOG)
+                {**properties, "stats_cb": partial(take_statistics, metrics)},
+                logger=logging.getLogger(CLIENT_LOG),
             )
             # Nobody serves the log of these two; what they have to say of the brokers, the consumer says too.
             self._group = Consumer(
@@ -264,14 +265,6 @@ class TopicConsumer:
         self._metrics.errors.inc(type="kafka")
         return Retryable(f"{what} of topic {self._name!r} failed: {error.str()} ({error.name()})")
 
-    def _on_statistics(self, text: str) -> None:
-        """Never raises: an exception here would destroy the messages a consume call has in hand."""
-        try:
-            report_statistics(self._metrics, json.loads(text))
-        except Exception as error:  # noqa: BLE001 - see above
-            self._metrics.errors.inc(type="statistics")
-            self._log.debug("statistics could not be read", error=repr(error))
-
 
 def _refused_property(config: Config, reason: str) -> ConfigError:
     """The error for a property: librdkafka names the property, the operator set a variable."""
@@ -281,16 +274,3 @@ def _refused_property(config: Config, reason: str) -> ConfigError:
         if key in reason  # quoted somewhere in librdkafka's sentence
     ]
     return ConfigError([f"{', '.join(variables) or CONSUMER_PREFIX + '*'}: librdkafka refuses it: {reason}"])
-
-
-def report_statistics(metrics: Metrics, statistics: Mapping[str, Any]) -> None:
-    """Copy librdkafka's own figures into ours; its round trips are in microseconds."""
-    metrics.rdkafka_replyq.set(statistics.get("replyq", 0))
-    metrics.rdkafka_msg_cnt.set(statistics.get("msg_cnt", 0))
-    metrics.rdkafka_msg_size.set(statistics.get("msg_size", 0))
-    brokers: Iterable[Mapping[str, Any]] = statistics.get("brokers", {}).values()
-    for broker in brokers:
-        round_trip = broker.get("rtt", {})
-        if broker.get("nodeid", -1) >= 0 and round_trip.get("avg", -1) >= 0:
-            metrics.broker_rtt_avg.set(round_trip["avg"] / _MICROSECONDS, broker=str(broker["nodeid"]))
-            metrics.broker_rtt_p99.set(round_trip.get("p99", 0) / _MICROSECONDS, broker=str(broker["nodeid"]))

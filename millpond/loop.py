@@ -15,11 +15,11 @@ from millpond.consumer import TopicConsumer
 from millpond.deadline import Deadline
 from millpond.errors import Exhausted, Fatal
 from millpond.flush import InFlight, Publisher
+from millpond.health import Health
 from millpond.logs import logger
 from millpond.metrics import Metrics
 from millpond.offsets import Offset, Partition, Positions
 from millpond.records import decode
-from millpond.server import Health
 
 _LONGEST_WAIT_SECONDS = 1.0
 _WAIT_IN_FLIGHT_SECONDS = 0.1

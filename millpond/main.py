@@ -15,13 +15,14 @@ from millpond.consumer import TopicConsumer
 from millpond.deadline import Deadline, SideCalls, Watchdog
 from millpond.errors import ConfigError, DeadlineExceeded, Exhausted, Fatal, MillpondError, Retryable
 from millpond.flush import Publisher
+from millpond.health import Health
 from millpond.hoglake import HoglakeSink, connect
 from millpond.loop import Loop
 from millpond.metrics import Metrics
 from millpond.msk_iam import token_source
 from millpond.positions import Layout
 from millpond.recovery import Recovered, recover
-from millpond.server import Health, OperatorServer
+from millpond.server import OperatorServer
 from millpond.sink import Source
 
 START_SECONDS = 22.0

@@ -15,7 +15,8 @@ from pyhoglake import AlreadyExistsError, Catalog, HoglakeError, NotFoundError
 
 from millpond.deadline import Deadline, SideCalls
 from millpond.errors import DeadlineExceeded, Fatal
-from millpond.hoglake.client import BoundedStore, CatalogClient
+from millpond.hoglake.client import CatalogClient
+from millpond.hoglake.store import BoundedStore
 from millpond.logs import logger
 from millpond.metrics import Metrics
 from millpond.settings import HoglakeSettings

@@ -8,7 +8,7 @@ import hypothesis
 import pytest
 import structlog
 
-from millpond.hoglake.client import BoundedStore
+from millpond.hoglake.store import BoundedStore
 from tests.unit.lake import Lake, Writer, flush_of
 
 # A busy machine must not fail an example for its time; no examples are kept between runs.

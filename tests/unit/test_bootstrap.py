@@ -12,7 +12,7 @@ from pyhoglake.models import CatalogInfo
 from millpond.deadline import Deadline, SideCalls
 from millpond.errors import Fatal
 from millpond.hoglake.bootstrap import connect, probe_store, resolve_catalog
-from millpond.hoglake.client import BoundedStore
+from millpond.hoglake.store import BoundedStore
 from millpond.settings import HoglakeSettings
 from tests.unit.fakes import metrics, value
 from tests.unit.lake import InProcess, MemoryStore

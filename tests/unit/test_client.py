@@ -8,7 +8,8 @@ from pyhoglake import HoglakeError
 
 from millpond.deadline import Deadline
 from millpond.errors import DeadlineExceeded
-from millpond.hoglake.client import CONNECT_SECONDS, BoundedStore, CatalogClient
+from millpond.hoglake.client import CONNECT_SECONDS, CatalogClient
+from millpond.hoglake.store import BoundedStore
 from tests.unit.fakes import FakeClock
 
 KEY = "0d9f1d4e-3c3f-4a63-9f0e-5b7a8f1f2c11"
@@ -120,24 +121,3 @@ def test_nothing_is_sent_after_the_deadline(client: CatalogClient, server: Serve
     with pytest.raises(DeadlineExceeded, match=r"GET /v1/catalogs/lake"):
         client._http.get("/catalogs/lake")
     assert [] == server.requests
-
-
-def test_uploads_are_tried_twice_with_short_waits() -> None:
-    """G01, G03: a pool as wide as the fan-out, connect within 3 s, few hidden tries."""
-    put = BoundedStore(access_key="a", secret_key="b", region="eu-west-1").put_client(64)
-    config = put.meta.config
-    put.close()
-    assert (64, 2) == (config.max_pool_connections, config.retries["total_max_attempts"])
-    assert config.connect_timeout <= 3
-    assert config.read_timeout <= 15
-
-
-def test_uploads_go_to_the_configured_endpoint_whatever_the_environment_says(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """G07: the ambient AWS names do not shadow ours."""
-    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://elsewhere:1")
-    store = BoundedStore(access_key="a", secret_key="b", region="r", endpoint_override="http://store:9000")
-    put = store.put_client(1)
-    put.close()
-    assert "http://store:9000" == put.meta.endpoint_url

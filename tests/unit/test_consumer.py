@@ -1,6 +1,5 @@
-"""What librdkafka is told, and what is made of its statistics; reading itself is tested against a broker."""
+"""What librdkafka is told; reading itself is tested against a broker."""
 
-import json
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any
@@ -8,24 +7,12 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from millpond.consumer import TopicConsumer, client_properties, report_statistics
+from millpond.consumer import TopicConsumer, client_properties
 from millpond.deadline import Deadline, SideCalls
 from millpond.errors import ConfigError, Retryable
 from millpond.offsets import Partition
 from tests.unit.fakes import metrics, value
 from tests.unit.test_config import loaded
-
-STATISTICS = {
-    "replyq": 3,
-    "msg_cnt": 5,
-    "msg_size": 700,
-    "brokers": {
-        "broker:9092/bootstrap": {"nodeid": -1, "rtt": {"avg": 1, "p99": 1}},
-        "broker:9092/1": {"nodeid": 1, "rtt": {"avg": 1500, "p99": 20_000}},
-        "broker:9092/2": {"nodeid": 2, "rtt": {"avg": -1}},
-        "broker:9092/3": {"nodeid": 3},
-    },
-}
 
 
 def test_offsets_are_never_moved_behind_our_back() -> None:
@@ -71,36 +58,6 @@ def test_a_passed_through_property_wins_over_a_default() -> None:
 def test_a_property_librdkafka_refuses_is_a_configuration_error_naming_the_variable(variable: str) -> None:
     with pytest.raises(ConfigError, match=f"{variable}: librdkafka refuses it"):
         TopicConsumer(loaded(**{variable: "x"}), metrics(), SideCalls())
-
-
-def test_statistics_are_told_in_seconds_for_real_brokers_with_a_round_trip() -> None:
-    series = metrics()
-    report_statistics(series, STATISTICS)
-    assert (3, 5, 700) == tuple(
-        value(series, f"millpond_rdkafka_{name}") for name in ("replyq", "msg_cnt", "msg_size")
-    )
-    assert value(series, "millpond_rdkafka_broker_rtt_avg_seconds", broker="1") == 0.0015
-    assert value(series, "millpond_rdkafka_broker_rtt_p99_seconds", broker="1") == 0.02
-    for broker in ("-1", "2", "3"):
-        assert value(series, "millpond_rdkafka_broker_rtt_avg_seconds", broker=broker) is None
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"brokers":[]}', '{"replyq":"x"}', "null"])
-def test_odd_statistics_are_counted_and_never_raise(text: str) -> None:
-    """A15: an exception in a callback would destroy the messages a consume call has in hand."""
-    series = metrics()
-    consumer = TopicConsumer(loaded(KAFKA_BOOTSTRAP_SERVERS="127.0.0.1:1"), series, SideCalls())
-    consumer._on_statistics(text)
-    consumer._consumer.close()
-    assert value(series, "millpond_errors_total", type="statistics") == 1
-
-
-def test_the_statistics_callback_reports_what_it_can_read() -> None:
-    series = metrics()
-    consumer = TopicConsumer(loaded(KAFKA_BOOTSTRAP_SERVERS="127.0.0.1:1"), series, SideCalls())
-    consumer._on_statistics(json.dumps(STATISTICS))
-    consumer._consumer.close()
-    assert value(series, "millpond_rdkafka_replyq") == 3
 
 
 class SilentAdmin:

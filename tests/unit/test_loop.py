@@ -11,10 +11,10 @@ from confluent_kafka import KafkaError, Message
 from millpond import loop as loop_module
 from millpond.errors import Fatal
 from millpond.flush import Publisher
+from millpond.health import Health
 from millpond.loop import Loop
 from millpond.offsets import Offset, Partition
 from millpond.positions import CommitMetadata
-from millpond.server import Health
 from tests.unit.fakes import (
     GIVE_UP_SECONDS,
     LAYOUT,

@@ -10,8 +10,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from millpond.errors import ConfigError
+from millpond.health import LIVENESS_SECONDS, Health
 from millpond.metrics import Metrics
-from millpond.server import LIVENESS_SECONDS, Health, OperatorServer
+from millpond.server import OperatorServer
 from tests.unit.fakes import FakeClock, metrics
 
 
