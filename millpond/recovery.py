@@ -10,31 +10,17 @@ from millpond.deadline import Deadline
 from millpond.errors import Fatal, LedgerGapError
 from millpond.logs import logger
 from millpond.metrics import Metrics
-from millpond.offsets import Offset, Partition, Positions, advance
-from millpond.positions import (
-    CommitMetadata,
-    Committed,
-    Layout,
-    Reset,
-    Watermarks,
-    resolve,
-    stored_topic_id,
-    was_recreated,
-)
+from millpond.offset_metadata import CommitMetadata, Layout, OffsetStore, stored_topic_id, was_recreated
+from millpond.offsets import Offset, Partition, advance
+from millpond.reset_policy import Reset, Watermarks, resolve
 from millpond.sink import History, Sink, Source
 
 
-class Log(Protocol):
-    """Recovery's Kafka half."""
-
-    def committed(self, deadline: Deadline) -> Mapping[Partition, Committed]:
-        """What the group stores for each owned partition."""
+class OffsetLog(OffsetStore, Protocol):
+    """Recovery's Kafka half: the group's offsets and the log they point into."""
 
     def watermarks(self, deadline: Deadline) -> Mapping[Partition, Watermarks]:
         """Both ends of each owned partition."""
-
-    def commit(self, positions: Positions, metadata: CommitMetadata, deadline: Deadline) -> None:
-        """Store all positions with the metadata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +33,7 @@ class Recovered:
 
 
 def recover(
-    log: Log,
+    log: OffsetLog,
     sink: Sink,
     source: Source,
     *,
@@ -62,8 +48,9 @@ def recover(
        published from, whatever became of the log since.
     2. The receipts: a flush that was published from there but whose offsets were never committed is
        followed to its end, as often as there is one.
-    3. Unless all partitions were left by this layout after one and the same snapshot, the snapshots since
-       the oldest of theirs: what anybody published from or across our positions moves them on.
+    3. The snapshots since the oldest one the committed offsets know of: what anybody published from or
+       across our positions moves them on. It finds what has no receipt for us: flushes of another layout,
+       a commit that reached only some partitions, a receipt that was purged.
     4. The reset policy, for partitions that have no position now, or one outside the log.
     5. The whole vector is committed, so that it is stable from the first flush on.
 
@@ -83,9 +70,10 @@ def recover(
     left = {p: entry.offset for p, entry in committed.items() if entry.offset is not None}
     if left and not recreated:
         left, snapshot = _follow(sink, source, left, snapshot=snapshot, metrics=metrics, deadline=deadline)
-        if {(note.snapshot, note.layout) for note in notes} - {(_newest(notes), str(layout))}:
+        if notes:
             history = sink.published_since(source, min(note.snapshot for note in notes), deadline)
-            left, snapshot = _walk(history, left, snapshot, metrics)
+            is_same = {(note.snapshot, note.layout) for note in notes} == {(_newest(notes), str(layout))}
+            left, snapshot = _walk(history, left, metrics, is_same_layout=is_same)
     after = {p: replace(entry, offset=left.get(p, entry.offset)) for p, entry in committed.items()}
     start = resolve(after, watermarks, policy, recreated=recreated)
     _tell(start.resets, source, policy, metrics, is_first_start=not left)
@@ -163,10 +151,13 @@ def _follow(
 
 
 def _walk(
-    history: History, positions: dict[Partition, Offset], snapshot: int | None, metrics: Metrics
-) -> tuple[dict[Partition, Offset], int | None]:
-    """The positions after everything in `history` that starts at or before them."""
-    if not history.is_complete:
+    history: History, positions: dict[Partition, Offset], metrics: Metrics, *, is_same_layout: bool
+) -> tuple[dict[Partition, Offset], int]:
+    """The positions after everything in `history` that starts at or before them, and how far it reaches."""
+    if not history.is_complete and is_same_layout:
+        # Nothing to worry about while receipts are kept, which is for longer than snapshots often are.
+        logger().info("snapshots since the last flush have expired; what was published rests on receipts")
+    elif not history.is_complete:
         metrics.errors.inc(type="recovery_incomplete")
         logger().error(
             "the layout changed since the last flush, and snapshots of that time have expired: a flush "
@@ -178,9 +169,9 @@ def _walk(
         if moved != positions:
             metrics.recovered.inc()
             logger().warning(
-                "a flush of another layout was published, its offsets were not committed; going on after it",
+                "a flush without a receipt for us was published, its offsets not committed; going on after it",
                 snapshot=published.snapshot,
                 records=sum(moved[p] - positions[p] for p in positions),
             )
-        positions, snapshot = moved, max(snapshot or 0, published.snapshot)
-    return positions, snapshot
+        positions = moved
+    return positions, history.until

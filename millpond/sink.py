@@ -65,12 +65,13 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Every flush of a source that was published after a snapshot, in order.
+    """Every flush of a source that was published after a snapshot, in order, `until` the newest snapshot.
 
     `is_complete` is False when snapshots of that time have expired: what they published is not known.
     """
 
     published: Sequence[Published]
+    until: int
     is_complete: bool
 
 

@@ -10,6 +10,8 @@ from millpond.hoglake.identity import Destination
 from millpond.hoglake.ledger import read_ledger
 from millpond.sink import History, Published, Source
 
+_PAGE = 10_000  # the most a server gives at once (contract 4.7)
+
 
 def read_receipt(
     client: CatalogClient, catalog: Catalog, key: str, source: Source, destination: Destination
@@ -41,11 +43,12 @@ def read_history(catalog: Catalog, snapshot: int, source: Source, destination: D
     Raises:
         HoglakeError, httpx.HTTPError: the server did not say.
     """
-    published = [
-        Published(entry.snapshot_id, ledger.topics[source.topic])
-        for entry in catalog.snapshots(after=snapshot)
-        if (ledger := read_ledger(entry.message)) is not None and ledger.is_of(source, destination)
-    ]
+    published, until = [], snapshot
+    for entry in catalog.snapshots(after=snapshot, limit=_PAGE):
+        until = entry.snapshot_id
+        ledger = read_ledger(entry.message)
+        if ledger is not None and ledger.is_of(source, destination):
+            published.append(Published(until, ledger.topics[source.topic]))
     # The floor is the oldest snapshot kept; read after the walk, so that none can expire unseen.
     floor = catalog.options().earliest_snapshot_id
-    return History(published, is_complete=floor <= snapshot + 1)
+    return History(published, until, is_complete=floor <= snapshot + 1)

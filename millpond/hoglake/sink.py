@@ -131,7 +131,7 @@ class HoglakeSink:
         self._client.bind(deadline)
         shape = self._existing_table()
         if shape is None:
-            return History((), is_complete=True)
+            return History((), snapshot, is_complete=True)
         destination = self._table.destination(shape)
         return self._translating(
             lambda: read_history(self._catalog, snapshot, source, destination), "reading the snapshots"

@@ -14,8 +14,9 @@ from pyhoglake.types import arrow_type_to_coltype
 from millpond.deadline import Deadline
 from millpond.errors import Fenced
 from millpond.metrics import Metrics
+from millpond.offset_metadata import CommitMetadata, Committed, Layout
 from millpond.offsets import Offset, Partition, Positions, Ranges
-from millpond.positions import CommitMetadata, Committed, Layout, Watermarks
+from millpond.reset_policy import Watermarks
 from millpond.sink import Flush, History, Published, Receipt, Source
 
 SOURCE = Source("cluster-1", "flights", "id-1", "the group")
@@ -66,17 +67,24 @@ class FakeSink:
         self.rows = 0
         self.snapshot = 100
         self.floor = 0
+        self.receipts_purged = False
 
     def published_from(self, source: Source, start: Positions, deadline: Deadline) -> Published | None:
         deadline.check("asking for a receipt")
+        if self.receipts_purged:
+            return None
         return self.published.get(_key(source, start))
+
+    def purge_receipts(self) -> None:
+        """Let the receipts of what was published so far be gone; the snapshots stay."""
+        self.receipts_purged = True
 
     def published_since(self, source: Source, snapshot: int, deadline: Deadline) -> History:
         deadline.check("reading the snapshots")
         of_source = [entry for (whose, _), entry in self.published.items() if whose == source]
         later = sorted((e for e in of_source if e.snapshot > snapshot), key=lambda entry: entry.snapshot)
         kept = [entry for entry in later if entry.snapshot >= self.floor]
-        return History(kept, is_complete=self.floor <= snapshot + 1)
+        return History(kept, max(snapshot, self.snapshot), is_complete=self.floor <= snapshot + 1)
 
     def write(self, source: Source, flush: Flush, deadline: Deadline) -> Receipt:
         deadline.check("writing")
@@ -166,6 +174,12 @@ class FakeLog:
         self.commits.append({int(p): int(o) for p, o in positions.items()})
         self.stored |= {p: Committed(o, metadata) for p, o in positions.items()}
         self.events.append("committed")
+
+
+def noted(offset: int | None, *, snapshot: int = 5, topic_id: str = "id-1") -> Committed:
+    """A commit with our metadata."""
+    at = None if offset is None else Offset(offset)
+    return Committed(at, CommitMetadata(snapshot, "1/0/1", topic_id))
 
 
 def positions(offsets: Mapping[int, int]) -> dict[Partition, Offset]:

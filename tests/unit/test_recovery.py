@@ -11,8 +11,8 @@ from structlog.testing import capture_logs
 
 from millpond.errors import Fatal, Retryable
 from millpond.metrics import Metrics
+from millpond.offset_metadata import CommitMetadata
 from millpond.offsets import ranges_between
-from millpond.positions import CommitMetadata
 from millpond.recovery import Recovered, recover
 from millpond.sink import Source
 from tests.unit.fakes import (
@@ -289,10 +289,28 @@ def test_what_begins_beyond_a_position_is_not_jumped_to() -> None:
     assert positions({0: 10, 2: 20}) == start.recover().positions
 
 
-def test_a_restart_in_the_same_layout_reads_no_snapshots() -> None:
+def test_a_flush_whose_receipt_was_purged_is_found_by_its_snapshot() -> None:
+    """Design 3: only receipts purged and snapshots expired together hide a flush."""
     start = Start({0: 10, 2: 20})
-    start.published({0: 9}, {0: 17})
-    assert positions({0: 10, 2: 20}) == start.recover().positions
+    start.published({0: 10, 2: 20}, {0: 17, 2: 20})
+    start.sink.purge_receipts()
+    assert positions({0: 17, 2: 20}) == start.recover().positions
+    assert 1 == start.followed()
+
+
+def test_snapshots_that_expired_in_the_same_layout_are_no_error() -> None:
+    start = Start({0: 10, 2: 20})
+    start.sink.floor = 102
+    with capture_logs() as events:
+        start.recover()
+    assert ["info"] == [entry["log_level"] for entry in events]
+    assert not value(start.metrics, "millpond_errors_total", type="recovery_incomplete")
+
+
+def test_the_next_recovery_begins_where_this_one_ended() -> None:
+    start = Start({0: 10, 2: 20})
+    start.sink.snapshot = 500
+    assert 500 == start.recover().snapshot
 
 
 def test_snapshots_that_expired_under_a_changed_layout_are_an_error_and_counted() -> None:
