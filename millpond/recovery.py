@@ -169,7 +169,7 @@ def _walk(
         if moved != positions:
             metrics.recovered.inc()
             logger().warning(
-                "a flush without a receipt for us was published, its offsets not committed; going on after it",
+                "a flush without a receipt was published, its offsets not committed; going on after it",
                 snapshot=published.snapshot,
                 records=sum(moved[p] - positions[p] for p in positions),
             )
