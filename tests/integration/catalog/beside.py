@@ -157,8 +157,9 @@ class Beside:
             )
         self.model.aged_through = max(through, self.model.aged_through)
         result = self.lake.ok("POST", "/maintenance/expire", batch=batch)
-        gone = self.model.expire(batch)
-        assert (gone, self.model.floor) == (result["snapshots_expired"], result["new_earliest_snapshot_id"])
+        expected = (*self.model.expire(batch), self.model.floor)
+        counts = ("snapshots_expired", "data_files_queued", "new_earliest_snapshot_id")
+        assert expected == tuple(result[count] for count in counts)
 
     def clean_up(self) -> None:
         """Let receipts grow older than their retention, purge them, and empty the removal queue."""
@@ -169,11 +170,12 @@ class Beside:
         self.model.queued.clear()
         self.model.receipts.clear()
 
-    def commit_offset(self, consumer: str, name: str, snapshot: int) -> None:
-        """A reader of a live table says how far it has come."""
+    def commit_offset(self, consumer: str, name: str, step: int) -> None:
+        """A reader of a live table moves its position, which begins at head, by a step."""
         table = self.model.tables.get(name)
         if table is None:
             return
+        snapshot = self.model.offsets.get((consumer, table.uuid), self.model.head) + step
         path = f"/consumers/{consumer}/offsets/{table.uuid}"
         response = self.lake.ask("PUT", path, {"snapshot_id": snapshot})
         self._agree(self.model.commit_offset(consumer, table.uuid, snapshot), response)

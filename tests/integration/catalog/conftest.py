@@ -9,7 +9,9 @@ import pyarrow.fs as pafs
 import pyhoglake
 import pytest
 
+from millpond.devstack.catalog import CatalogSettings, create_app
 from millpond.devstack.moto_store import MotoStore
+from tests.integration.catalog.inprocess import InProcess, InProcessPlace
 from tests.integration.catalog.lake import BY_ID_AND_DAY, Lake
 from tests.integration.catalog.ordered import OrderedLake
 from tests.integration.catalog.server import CatalogServer
@@ -54,6 +56,14 @@ def http() -> Iterator[httpx.Client]:
 def lake(server: CatalogServer, http: httpx.Client) -> Lake:
     """A fresh catalog with the namespace `shop`."""
     return Lake(server, http)
+
+
+@pytest.fixture(scope="session")
+def new_lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Lake]]:
+    """Makes catalogs like `lake`, on a server in this process: for tests of thousands of requests."""
+    place = InProcessPlace(tmp_path_factory.mktemp("in-process") / "catalog.db")
+    with httpx.Client(transport=InProcess(create_app(CatalogSettings(database=place.database)))) as client:
+        yield lambda: Lake(place, client)
 
 
 @pytest.fixture

@@ -1,11 +1,19 @@
 """The catalog application behind an httpx transport: no process, no socket, thousands of requests."""
 
 import asyncio
+from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 from starlette.applications import Starlette
 
-URL = "http://catalog"
+
+@dataclass(frozen=True)
+class InProcessPlace:
+    """Where a catalog in this process is: its file, and a name that stands for its address."""
+
+    database: Path
+    url: str = "http://catalog"
 
 
 class InProcess(httpx.BaseTransport):

@@ -176,17 +176,16 @@ class Model:
         key = request.get("idempotency_key")
         return self.head if key is None else self.receipts[key][1]
 
-    def expire(self, batch: int) -> int:
-        """Move the floor as contract 11 says; answers how many snapshots went."""
+    def expire(self, batch: int) -> tuple[int, int]:
+        """Move the floor as contract 11 says; answers how many snapshots and registrations of files went."""
         inside = min(self.aged_through + 1, self.head)
         wanted = min(inside, self.floor + batch, *self.offsets.values())
         gone = max(wanted - self.floor, 0)
-        if gone:
-            self.floor = wanted
-            dead = [file for file in self.files if file.end is not None and file.end <= wanted]
-            self.files = [file for file in self.files if file not in dead]
-            self.queued |= {file.path for file in dead} - {file.path for file in self.files}
-        return gone
+        self.floor += gone
+        dead = [file for file in self.files if file.end is not None and file.end <= self.floor]
+        self.files = [file for file in self.files if file not in dead]
+        self.queued |= {file.path for file in dead} - {file.path for file in self.files}
+        return gone, len(dead)
 
     def commit_offset(self, consumer: str, table_uuid: str, snapshot: int) -> Answer:
         """A reader's position, only ever forward (contract 12)."""

@@ -1,10 +1,7 @@
 """Random histories of several clients against the catalog and a plain model of it: they never disagree."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
 
-import httpx
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -17,9 +14,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from millpond.devstack.catalog import CatalogSettings, create_app
 from tests.integration.catalog.beside import NAMES, Beside, Client, Step, Tally
-from tests.integration.catalog.inprocess import URL, InProcess
 from tests.integration.catalog.lake import Lake
 from tests.integration.catalog.model import COLUMN_POOL
 
@@ -135,13 +130,19 @@ class Histories(RuleBasedStateMachine):
     def expire(self, back: int, batch: int) -> None:
         self.beside.expire(self.beside.model.head - back, batch)
 
+    @rule(which=_WHICH, past=st.integers(-1, 1))
+    def expire_about_where_a_file_ended(self, which: int, past: int) -> None:
+        ends = sorted({file.end for file in self.beside.model.files if file.end is not None})
+        if ends:
+            self.beside.expire(ends[which % len(ends)] - 1 + past, batch=100)
+
     @rule()
     def clean_up(self) -> None:
         self.beside.clean_up()
 
-    @rule(consumer=st.sampled_from(["feed", "index"]), which=_WHICH, back=_BACK)
-    def commit_offset(self, consumer: str, which: int, back: int) -> None:
-        self.beside.commit_offset(consumer, self.beside.name(which), self.beside.model.head + 1 - back)
+    @rule(consumer=st.sampled_from(["feed", "index"]), which=_WHICH, step=st.integers(-2, 2))
+    def commit_offset(self, consumer: str, which: int, step: int) -> None:
+        self.beside.commit_offset(consumer, self.beside.name(which), step)
 
     @rule(which=_WHICH, back=_BACK)
     def travel(self, which: int, back: int) -> None:
@@ -167,23 +168,6 @@ class Histories(RuleBasedStateMachine):
     def client(self, who: int) -> Client:
         """One of the clients of this history."""
         return self.clients[who % len(self.clients)]
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where the catalog of this process is."""
-
-    database: Path
-    url: str = URL
-
-
-@pytest.fixture
-def new_lake(tmp_path: Path) -> Iterator[Callable[[], Lake]]:
-    """Makes catalogs on one server in this process."""
-    place = _Place(tmp_path / "catalog.db")
-    transport = InProcess(create_app(CatalogSettings(database=place.database)))
-    with httpx.Client(transport=transport) as http:
-        yield lambda: Lake(place, http)
 
 
 @pytest.mark.timeout(600)  # a failure is made small first, for 5 minutes at most

@@ -71,6 +71,7 @@ def test_a_dropped_table_is_readable_before_its_drop(orders: Lake) -> None:
         ({"at_timestamp": "2026-01-01T00:00:00"}, (400, "bad_request")),
         ({"at_timestamp": "soon"}, (400, "bad_request")),
         ({"at_timestamp": "1970-01-01T00:00:00Z"}, (410, "expired")),
+        ({"at_timestamp": "0001-01-01T00:00:00+23:59"}, (410, "expired")),  # in UTC before the year 1
     ],
     ids=str,
 )

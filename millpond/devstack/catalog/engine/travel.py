@@ -83,7 +83,8 @@ def snapshot_at(db: sqlite3.Connection, catalog: CatalogState, micros: int) -> s
         (catalog.catalog_id, micros),
     ).fetchone()
     if row is None:
-        raise ExpiredError(f"{instant_text(micros)} is before the oldest retained snapshot {catalog.floor}")
+        # The instant itself stays out of it: with its offset it may lie before the year 1.
+        raise ExpiredError(f"that instant is before the oldest retained snapshot {catalog.floor}")
     return row
 
 
