@@ -30,8 +30,9 @@ from millpond.environment import CONSUMER_PREFIX, uses_oauth
 from millpond.errors import ConfigError, Fatal, Retryable
 from millpond.logs import CLIENT_LOG, logger
 from millpond.metrics import Metrics
+from millpond.offset_metadata import CommitMetadata, Committed
 from millpond.offsets import Offset, Partition, Positions, owned_partitions
-from millpond.positions import CommitMetadata, Committed, Watermarks
+from millpond.reset_policy import Watermarks
 
 _REQUEST_SECONDS = 10.0
 _TOPIC_ID_SECONDS = 3.0  # good to have, not worth the start

@@ -6,15 +6,15 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from millpond.budget import BACKOFF_JITTER, backoff_seconds
 from millpond.deadline import Deadline
 from millpond.errors import Exhausted, Fenced, Retryable
 from millpond.logs import logger
 from millpond.metrics import Metrics
+from millpond.offset_metadata import CommitMetadata, Committed, Layout, OffsetStore
 from millpond.offsets import Partition, Positions
-from millpond.positions import CommitMetadata, Committed, Layout
 from millpond.sink import Flush, Receipt, Sink, Source
 
 COMMIT_ATTEMPTS = 5
@@ -25,16 +25,6 @@ T = TypeVar("T")
 
 Entries = Mapping[Partition, Committed]
 """What a group stores, by partition."""
-
-
-class OffsetStore(Protocol):
-    """Where positions are kept: the group's coordinator."""
-
-    def committed(self, deadline: Deadline) -> Entries:
-        """What is stored for each owned partition."""
-
-    def commit(self, positions: Positions, metadata: CommitMetadata, deadline: Deadline) -> None:
-        """Store all positions with the metadata."""
 
 
 class Publisher:

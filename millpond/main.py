@@ -20,7 +20,7 @@ from millpond.hoglake import HoglakeSink, connect
 from millpond.loop import Loop
 from millpond.metrics import Metrics
 from millpond.msk_iam import token_source
-from millpond.positions import Layout
+from millpond.offset_metadata import Layout
 from millpond.recovery import Recovered, recover
 from millpond.server import OperatorServer
 from millpond.sink import Source

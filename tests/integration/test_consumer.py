@@ -10,8 +10,8 @@ from millpond.consumer import TopicConsumer
 from millpond.deadline import Deadline, SideCalls
 from millpond.devstack.stack import Stack
 from millpond.metrics import Metrics
+from millpond.offset_metadata import CommitMetadata, Committed
 from millpond.offsets import Offset
-from millpond.positions import CommitMetadata, Committed
 from tests.pipeline import Pipeline
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from millpond.errors import Fenced, Retryable
-from millpond.positions import CommitMetadata
+from millpond.offset_metadata import CommitMetadata
 from millpond.sink import Published, Receipt
 from tests.unit.fakes import SOURCE, FakeClock, FakeLog, FakeSink, SteppedDeadline, flush_of, positions
 

@@ -9,8 +9,8 @@ from millpond.deadline import Deadline
 from millpond.errors import DeadlineExceeded, Exhausted, Fatal, Fenced, MillpondError, Retryable
 from millpond.flush import COMMIT_ATTEMPTS, InFlight, Publisher
 from millpond.metrics import Metrics
+from millpond.offset_metadata import CommitMetadata, Layout
 from millpond.offsets import Positions
-from millpond.positions import CommitMetadata, Layout
 from millpond.sink import Flush, Receipt, Source
 from tests.unit.fakes import (
     GIVE_UP_SECONDS,

@@ -13,8 +13,8 @@ from millpond.errors import Fatal
 from millpond.flush import Publisher
 from millpond.health import Health
 from millpond.loop import Loop
+from millpond.offset_metadata import CommitMetadata
 from millpond.offsets import Offset, Partition
-from millpond.positions import CommitMetadata
 from tests.unit.fakes import (
     GIVE_UP_SECONDS,
     LAYOUT,

@@ -1,30 +1,14 @@
-"""Where partitions begin, and what an offset commit says beside the offset."""
+"""Where partitions begin that no committed offset settles."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from millpond.offset_metadata import Committed, stored_topic_id, was_recreated
 from millpond.offsets import Offset, Partition
-from millpond.positions import (
-    CommitMetadata,
-    Committed,
-    Layout,
-    Reset,
-    StartPositions,
-    Watermarks,
-    resolve,
-    stored_topic_id,
-    was_recreated,
-)
+from millpond.reset_policy import Reset, StartPositions, Watermarks, resolve
+from tests.unit.fakes import noted
 
 P0 = Partition(0)
 MARKS = {P0: Watermarks(Offset(100), Offset(200))}
-
-
-def noted(offset: int | None, *, snapshot: int = 5, topic_id: str = "id-1") -> Committed:
-    """A commit with our metadata."""
-    at = None if offset is None else Offset(offset)
-    return Committed(at, CommitMetadata(snapshot, "1/0/1", topic_id))
 
 
 def resolve_one(committed: Committed, policy: str, live_topic_id: str = "id-1") -> StartPositions:
@@ -73,50 +57,3 @@ def test_only_the_partitions_in_trouble_are_reset() -> None:
     start = resolve(committed, marks, "earliest", recreated=False)
     assert {0: 150, 1: 100, 2: 100} == start.positions
     assert [1, 2] == [reset.partition for reset in start.resets]
-
-
-def test_the_topic_id_of_the_newest_snapshot_counts() -> None:
-    committed = {
-        Partition(0): noted(1, snapshot=9, topic_id="new"),
-        Partition(1): noted(1, snapshot=8, topic_id="old"),
-        Partition(2): Committed(Offset(1)),
-    }
-    assert "new" == stored_topic_id(committed)
-
-
-def test_a_stored_empty_topic_id_is_told_from_none_stored() -> None:
-    assert stored_topic_id({P0: noted(1, topic_id="")}) == ""
-    assert stored_topic_id({P0: Committed(Offset(1))}) is None
-
-
-@given(st.builds(CommitMetadata, st.integers(), st.text(), st.text()))
-def test_metadata_survives_the_round_trip(metadata: CommitMetadata) -> None:
-    assert metadata == CommitMetadata.decode(metadata.encode())
-
-
-def test_metadata_is_stored_in_the_form_the_design_gives() -> None:
-    metadata = CommitMetadata(7, str(Layout(replicas=3, ordinal=1, partitions=8)), "id-1")
-    assert '{"v":1,"snapshot":7,"layout":"3/1/8","topic_id":"id-1"}' == metadata.encode()
-
-
-@given(st.one_of(st.none(), st.text(), st.recursive(st.none() | st.integers(), st.lists).map(str)))
-def test_what_others_wrote_is_no_metadata_of_ours(text: str | None) -> None:
-    assert CommitMetadata.decode(text) is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "{}",
-        "[1]",
-        '{"v":2,"snapshot":7,"layout":"1/0/1","topic_id":""}',
-        '{"v":1,"snapshot":"7","layout":"1/0/1","topic_id":""}',
-        '{"v":1,"snapshot":true,"layout":"1/0/1","topic_id":""}',
-        '{"v":1,"snapshot":7,"layout":null,"topic_id":""}',
-        '{"v":1,"snapshot":7,"layout":"1/0/1"}',
-        "[" * 4000,
-    ],
-)
-def test_metadata_with_a_fact_missing_or_of_another_type_is_not_ours(text: str) -> None:
-    assert CommitMetadata.decode(text) is None

@@ -1,12 +1,14 @@
-"""Where each owned partition begins: committed offsets, the log's ends and the reset policy (design 3)."""
+"""What an offset commit carries beside the offset: who made it, after which snapshot, of which topic."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Protocol
 
-from millpond.offsets import Offset, Partition
+from millpond.deadline import Deadline
+from millpond.offsets import Offset, Partition, Positions
 
 METADATA_VERSION = 1
 
@@ -58,31 +60,14 @@ class Committed:
     metadata: CommitMetadata | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Watermarks:
-    """The first offset in the log and the one after its last."""
+class OffsetStore(Protocol):
+    """Where positions are kept: the group's coordinator."""
 
-    low: Offset
-    high: Offset
+    def committed(self, deadline: Deadline) -> Mapping[Partition, Committed]:
+        """What is stored for each owned partition."""
 
-
-@dataclass(frozen=True, slots=True)
-class Reset:
-    """One decision of the reset policy. `lost` counts the offsets that are gone or skipped."""
-
-    partition: Partition
-    reason: str
-    from_offset: Offset | None
-    to_offset: Offset
-    lost: int
-
-
-@dataclass(frozen=True, slots=True)
-class StartPositions:
-    """The position of every owned partition, and how those without a usable commit were decided."""
-
-    positions: Mapping[Partition, Offset]
-    resets: tuple[Reset, ...]
+    def commit(self, positions: Positions, metadata: CommitMetadata, deadline: Deadline) -> None:
+        """Store all positions with the metadata."""
 
 
 def stored_topic_id(committed: Mapping[Partition, Committed]) -> str | None:
@@ -98,41 +83,3 @@ def stored_topic_id(committed: Mapping[Partition, Committed]) -> str | None:
 def was_recreated(stored_id: str | None, live_id: str) -> bool:
     """Whether the topic was deleted and made again; not known, and so not assumed, where an id is missing."""
     return bool(stored_id and live_id and stored_id != live_id)
-
-
-def resolve(
-    committed: Mapping[Partition, Committed],
-    watermarks: Mapping[Partition, Watermarks],
-    policy: str,
-    *,
-    recreated: bool,
-) -> StartPositions:
-    """Every partition's start. A committed offset inside the log stands; else `policy` decides.
-
-    `policy` is `earliest` or `latest`. Offsets of a topic that was `recreated` mean nothing.
-    """
-    positions: dict[Partition, Offset] = {}
-    resets: list[Reset] = []
-    for partition, marks in sorted(watermarks.items()):
-        offset = committed[partition].offset
-        reason = _reset_reason(offset, marks, recreated=recreated)
-        if reason is None and offset is not None:
-            positions[partition] = offset
-            continue
-        target = marks.low if policy == "earliest" else marks.high
-        expected = marks.low if offset is None or recreated or offset > marks.high else offset
-        positions[partition] = target
-        resets.append(Reset(partition, reason or "", offset, target, max(0, target - expected)))
-    return StartPositions(positions, tuple(resets))
-
-
-def _reset_reason(offset: Offset | None, marks: Watermarks, *, recreated: bool) -> str | None:
-    if offset is None:
-        return "no_committed_offset"
-    if recreated:
-        return "topic_recreated"
-    if offset < marks.low:
-        return "below_log_start"
-    if offset > marks.high:
-        return "beyond_log_end"
-    return None
