@@ -11,6 +11,7 @@ import math
 import re
 import sys
 import time
+from collections import Counter
 from typing import Any
 
 import structlog
@@ -79,14 +80,19 @@ class ClientLog(logging.Filter):
         self._seconds = seconds
         self._clock = clock
         self._told: dict[str, float] = {}
+        self._held_back: Counter[str] = Counter()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the line is told."""
         kind, now = _CHANGING.sub("", record.getMessage()), self._clock()
         if now - self._told.get(kind, -math.inf) < self._seconds:
+            self._held_back[kind] += 1
             return False
         if len(self._told) >= _KINDS:
             self._told.clear()
+            self._held_back.clear()
+        if (held_back := self._held_back.pop(kind, 0)) > 0:
+            record.msg, record.args = f"{record.getMessage()} ({held_back} more like it since)", ()
         self._told[kind] = now
         if record.levelno > logging.WARNING:
             record.levelno, record.levelname = logging.WARNING, "WARNING"

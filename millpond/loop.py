@@ -106,6 +106,7 @@ class Loop:
             if error is not None:
                 self._note_error(error, message)
                 continue
+            # Both are None only on events that carry an error, which went the other way.
             partition, offset = Partition(message.partition() or 0), message.offset() or 0
             expected = end.get(partition, self._buffer.positions[partition])
             if offset < expected:

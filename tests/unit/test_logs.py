@@ -123,6 +123,17 @@ def test_the_same_trouble_of_the_kafka_client_is_told_once_in_a_while() -> None:
     assert told("FAIL broker 1: refused (after 3ms)")
 
 
+def test_lines_held_back_are_counted_in_the_next_one_of_their_kind() -> None:
+    clock = FakeClock()
+    quiet = ClientLog(30, clock=clock)
+    records = [logging.LogRecord("librdkafka", logging.ERROR, "", 0, "FAIL %s", (n,), None) for n in range(4)]
+    for record in records[:3]:
+        quiet.filter(record)
+    clock.advance(31)
+    assert quiet.filter(records[3])
+    assert "FAIL 3 (2 more like it since)" == records[3].getMessage()
+
+
 def test_the_kafka_client_raises_no_alarm_of_its_own() -> None:
     record = logging.LogRecord("librdkafka", logging.CRITICAL, "", 0, "FAIL", (), None)
     ClientLog().filter(record)
