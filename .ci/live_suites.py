@@ -175,31 +175,21 @@ def read_report(report: Path, exit_code: int) -> Outcome:
 @contextmanager
 def servers(folder: Path) -> Iterator[Mapping[str, str]]:
     """A store and a catalog that works on it, on free loopback ports; the variables that lead to them."""
-    store = SeaweedStore(bucket="lake", folder=folder / "store", logs=folder / "logs")
+    logs = folder / "logs"
+    store = SeaweedStore(bucket="lake", folder=folder / "store", logs=logs)
+    catalog = CatalogProcess(folder=folder / "catalog", logs=logs, store=store)
     try:
         store.start()
-        keys = {"HOGLAKE_S3_ACCESS_KEY": store.access_key, "HOGLAKE_S3_SECRET_KEY": store.secret_key}
-        catalog = _WorkingCatalog(store.endpoint, keys, folder)
-        try:
-            catalog.start()
-            yield {**keys, "HOGLAKE_URL": catalog.url, "HOGLAKE_S3_ENDPOINT": store.endpoint}
-        finally:
-            catalog.kill()
+        catalog.start()
+        yield {
+            "HOGLAKE_URL": catalog.url,
+            "HOGLAKE_S3_ENDPOINT": store.endpoint,
+            "HOGLAKE_S3_ACCESS_KEY": store.access_key,
+            "HOGLAKE_S3_SECRET_KEY": store.secret_key,
+        }
     finally:
+        catalog.kill()
         store.kill()
-
-
-class _WorkingCatalog(CatalogProcess):
-    """The catalog with hydration, compaction and cleanup, which the live suites wait for."""
-
-    def __init__(self, endpoint: str, keys: Mapping[str, str], folder: Path) -> None:
-        super().__init__(
-            folder=folder / "catalog", logs=folder / "logs", arguments=("--s3-endpoint", endpoint)
-        )
-        self._keys = keys
-
-    def environment(self) -> Mapping[str, str]:
-        return {**super().environment(), **self._keys}
 
 
 if __name__ == "__main__":
