@@ -7,13 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from millpond.deadline import Deadline
-from millpond.errors import Fatal, LedgerGapError
+from millpond.errors import DeadlineExceeded, Fatal, LedgerGapError, Retryable
 from millpond.logs import logger
 from millpond.metrics import Metrics
 from millpond.offset_metadata import CommitMetadata, Layout, OffsetStore, stored_topic_id, was_recreated
 from millpond.offsets import Offset, Partition, advance
 from millpond.reset_policy import Reset, Watermarks, resolve
 from millpond.sink import History, Sink, Source
+
+WALK_SECONDS = 8.0
+"""The share of the start that reading snapshots may take when nothing but a purged receipt could be found."""
 
 
 class OffsetLog(OffsetStore, Protocol):
@@ -71,9 +74,11 @@ def recover(
     if left and not recreated:
         left, snapshot = _follow(sink, source, left, snapshot=snapshot, metrics=metrics, deadline=deadline)
         if notes:
-            history = sink.published_since(source, min(note.snapshot for note in notes), deadline)
+            oldest = min(note.snapshot for note in notes)
             is_same = {(note.snapshot, note.layout) for note in notes} == {(_newest(notes), str(layout))}
-            left, snapshot = _walk(history, left, metrics, is_same_layout=is_same)
+            history = _read_history(sink, source, oldest, deadline, is_same_layout=is_same)
+            left, until = _walk(history, left, metrics, is_same_layout=is_same)
+            snapshot = max(snapshot or 0, until)
     after = {p: replace(entry, offset=left.get(p, entry.offset)) for p, entry in committed.items()}
     start = resolve(after, watermarks, policy, recreated=recreated)
     _tell(start.resets, source, policy, metrics, is_first_start=not left)
@@ -86,6 +91,25 @@ def recover(
     for partition, position in positions.items():  # every partition has a lag from the first scrape on
         metrics.lag.set(max(0, watermarks[partition].high - position), partition=str(partition))
     return Recovered(positions, snapshot or 0, source)
+
+
+def _read_history(
+    sink: Sink, source: Source, snapshot: int, deadline: Deadline, *, is_same_layout: bool
+) -> History:
+    """What was published since `snapshot`. In the same layout the receipts have told it all but surely.
+
+    So there the walk gets a share of the start only: a catalog with hundreds of thousands of snapshots
+    since the last flush must not keep the process from starting for good.
+    """
+    if not is_same_layout:
+        return sink.published_since(source, snapshot, deadline)
+    share = Deadline(deadline.cut(WALK_SECONDS))
+    try:
+        return sink.published_since(source, snapshot, share)
+    except (DeadlineExceeded, Retryable):
+        if share.remaining() > 0:
+            raise
+        return History((), snapshot, is_complete=False)
 
 
 def _newest(notes: Sequence[CommitMetadata]) -> int:
@@ -156,7 +180,10 @@ def _walk(
     """The positions after everything in `history` that starts at or before them, and how far it reaches."""
     if not history.is_complete and is_same_layout:
         # Nothing to worry about while receipts are kept, which is for longer than snapshots often are.
-        logger().info("snapshots since the last flush have expired; what was published rests on receipts")
+        logger().info(
+            "snapshots since the last flush have expired or are too many to read; "
+            "what was published rests on the receipts"
+        )
     elif not history.is_complete:
         metrics.errors.inc(type="recovery_incomplete")
         logger().error(

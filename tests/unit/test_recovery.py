@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from millpond.errors import Fatal, Retryable
+from millpond.deadline import Deadline
+from millpond.errors import DeadlineExceeded, Fatal, Retryable
 from millpond.metrics import Metrics
 from millpond.offset_metadata import CommitMetadata
 from millpond.offsets import ranges_between
 from millpond.recovery import Recovered, recover
-from millpond.sink import Source
+from millpond.sink import History, Source
 from tests.unit.fakes import (
     LAYOUT,
     SOURCE,
@@ -353,3 +354,43 @@ def test_the_loss_is_counted_from_what_was_published() -> None:
         start.recover()
     (reset,) = [entry for entry in events if entry["event"].startswith("position decided")]
     assert (3, 5, 2) == (reset["from_offset"], reset["to_offset"], reset["lost"])
+
+
+class Slow(FakeSink):
+    """A catalog with more snapshots than can be read in time."""
+
+    def published_since(self, source: Source, snapshot: int, deadline: Deadline) -> History:
+        deadline.shorten(0)
+        deadline.check("reading the snapshots")
+        raise AssertionError("not reached")
+
+
+def test_a_history_too_long_to_read_does_not_keep_the_same_layout_from_starting() -> None:
+    start = Start({0: 10, 2: 20})
+    start.sink = Slow()
+    assert Recovered(positions({0: 10, 2: 20}), 100, SOURCE) == start.recover()
+
+
+def test_a_history_too_long_to_read_is_not_passed_over_when_the_layout_changed() -> None:
+    start = Start({0: 10, 2: 20}, ELSEWHERE)
+    start.sink = Slow()
+    with pytest.raises(DeadlineExceeded):
+        start.recover()
+
+
+def test_a_catalog_that_fails_while_snapshots_are_read_is_asked_again() -> None:
+    class Failing(FakeSink):
+        def published_since(self, source: Source, snapshot: int, deadline: Deadline) -> History:
+            raise Retryable("reset")
+
+    start = Start({0: 10, 2: 20})
+    start.sink = Failing()
+    with pytest.raises(Retryable):
+        start.recover()
+
+
+def test_a_flush_followed_by_its_receipt_is_remembered_when_the_history_is_too_long() -> None:
+    start = Start({0: 10, 2: 20})
+    start.sink = Slow()
+    start.published({0: 10, 2: 20}, {0: 17, 2: 20})
+    assert Recovered(positions({0: 17, 2: 20}), 101, SOURCE) == start.recover()
