@@ -3,14 +3,12 @@
 import contextlib
 import http.client as http_client
 import json
-import signal
 import socket
 import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -18,7 +16,7 @@ import pytest
 
 import millpond
 from tests.integration.catalog.lake import BY_DAY, Lake
-from tests.integration.catalog.server import CatalogServer, wait_until
+from tests.integration.catalog.server import CatalogServer
 
 StartServer = Callable[..., CatalogServer]
 
@@ -129,40 +127,6 @@ def test_the_request_log_has_a_line_for_every_answer(start_server: StartServer, 
     assert 0 <= line["seconds"] < 5
     posted = http.post(f"{server.url}/v1/catalogs", json={"name": "x"})
     assert len(posted.request.content) == server.logged()[-1]["request_bytes"]
-
-
-def test_kill_9_in_a_storm_of_commits_loses_and_tears_nothing(
-    start_server: StartServer, http: httpx.Client
-) -> None:
-    server = start_server()
-    lake = Lake(server, http)
-    lake.create_table()
-    lake.create_table("bills")
-    acknowledged: list[dict[str, int]] = []
-
-    def storm(_: int) -> None:
-        while True:
-            request = lake.prepared(lake.group(lake.file(), lake.file()), lake.group(table="bills"))
-            try:
-                acknowledged.append(lake.publish(request))
-            except httpx.TransportError:
-                return
-
-    with ThreadPoolExecutor(4) as pool:
-        ends = [pool.submit(storm, n) for n in range(4)]
-        wait_until(lambda: len(acknowledged) >= 40, deadline_seconds=20, what="40 commits")
-        server.stop(signal.SIGKILL)
-        for end in ends:
-            end.result(timeout=20)
-    server.start()
-    lake.url = f"{server.url}/v1/catalogs/{lake.name}"
-    begun = {table: [file["begin_snapshot"] for file in lake.files(table)] for table in ("orders", "bills")}
-    published = sorted(set(begun["bills"]))
-    assert {result["snapshot_id"] for result in acknowledged} <= set(published)
-    assert sorted([*published, *published]) == begun["orders"]
-    assert published == begun["bills"] == list(range(published[0], lake.head + 1))
-    rows = [(file["row_id_start"], file["record_count"]) for file in lake.files()]
-    assert [(10 * n, 10) for n in range(len(rows))] == rows
 
 
 def test_a_commit_of_a_thousand_files_takes_seconds(orders: Lake) -> None:
