@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -9,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from millpond.budget import BACKOFF_JITTER, backoff_seconds
-from millpond.deadline import Deadline
+from millpond.deadline import Clock, Deadline
 from millpond.errors import Exhausted, Fenced, Retryable
 from millpond.logs import logger
 from millpond.metrics import Metrics
@@ -18,7 +19,10 @@ from millpond.offsets import Partition, Positions
 from millpond.sink import Flush, Receipt, Sink, Source
 
 COMMIT_ATTEMPTS = 5
-_ABANDON_SLACK_SECONDS = 5.0
+LOOK_HOLDS_SECONDS = 1.0
+"""How long ago the group may have been looked at for its offsets to be committed without another look."""
+
+_ABANDON_SLACK_SECONDS = 1.0
 _CONTENTION = "hoglake_commit_contention"
 
 T = TypeVar("T")
@@ -40,6 +44,7 @@ class Publisher:
         attempts: int,
         snapshot: int,
         metrics: Metrics,
+        clock: Clock = time.monotonic,
     ) -> None:
         self._sink = sink
         self._offsets = offsets
@@ -49,6 +54,8 @@ class Publisher:
         self._metrics = metrics
         self._log = logger()
         self._snapshot = snapshot
+        self._clock = clock
+        self._looked_at = -math.inf
 
     def publish(self, flush: Flush, deadline: Deadline) -> Receipt:
         """Publish rows if there are any, then commit the positions.
@@ -71,22 +78,39 @@ class Publisher:
         return receipt
 
     def _write(self, flush: Flush, before: Entries, deadline: Deadline) -> Receipt:
-        self._check_ownership(self._offsets.committed(deadline), before)
+        """Everything up to the point of no return, then a look whether the group is still ours, then it.
+
+        In this order: uploads take long, and whoever took over meanwhile must not find us publishing.
+        """
+        if flush.rows:
+            self._sink.prepare(self._source, flush, deadline)
+        self._check_ownership(self._look(deadline), before)
         if not flush.rows:
             return Receipt(self._snapshot, 0, 0)
-        return self._sink.write(self._source, flush, deadline)
+        return self._sink.publish(self._source, flush, deadline)
 
     def _commit(self, end: Positions, before: Entries, after: Entries, deadline: Deadline) -> None:
         """Store the positions after the flush, if the group still holds the ones before it.
 
-        The look is not only for other owners: a process that slept between publishing and here must not
-        take back what its heir has committed since (apache/iceberg 17551). An earlier try of ours may
-        have arrived, in part or whole, although its answer did not.
+        A process that slept between publishing and here must not take back what its heir has committed
+        since (apache/iceberg 17551): the look before publishing counts only while it is fresh, which it is
+        in every flush that nothing held up. After a failed try, which may have arrived in part or whole
+        although its answer did not, it never is.
         """
+        if self._clock() - self._looked_at > LOOK_HOLDS_SECONDS:
+            stored = self._look(deadline)
+            self._check_ownership(stored, before, after)
+            if stored == after:
+                return
+        self._looked_at = -math.inf
+        self._offsets.commit(end, self._note(), deadline)
+
+    def _look(self, deadline: Deadline) -> Entries:
+        """What the group stores now. The age of the answer counts from when it was asked for."""
+        asked_at = self._clock()
         stored = self._offsets.committed(deadline)
-        self._check_ownership(stored, before, after)
-        if stored != after:
-            self._offsets.commit(end, self._note(), deadline)
+        self._looked_at = asked_at
+        return stored
 
     def _check_ownership(self, stored: Entries, *ours: Entries) -> None:
         """What the group stores must be what this process wrote last (design 3, fencing)."""

@@ -84,8 +84,11 @@ class Sink(Protocol):
     def published_since(self, source: Source, snapshot: int, deadline: Deadline) -> History:
         """What anybody published of `source` after `snapshot`, from whatever positions."""
 
-    def write(self, source: Source, flush: Flush, deadline: Deadline) -> Receipt:
-        """Publish `flush`; called again with the same one after Retryable."""
+    def prepare(self, source: Source, flush: Flush, deadline: Deadline) -> None:
+        """Make `flush` ready to be published; nothing to do when it is. Nobody sees it yet."""
+
+    def publish(self, source: Source, flush: Flush, deadline: Deadline) -> Receipt:
+        """Publish `flush`, prepared before; after Retryable both calls come again with the same one."""
 
     def close(self) -> None:
         """Let go of everything, counting what was prepared and never published."""

@@ -137,11 +137,11 @@ class HoglakeSink:
             lambda: read_history(self._catalog, snapshot, source, destination), "reading the snapshots"
         )
 
-    def write(self, source: Source, flush: Flush, deadline: Deadline) -> Receipt:
-        """Publish `flush`. Call again with the same flush after Retryable: what is prepared is kept.
+    def prepare(self, source: Source, flush: Flush, deadline: Deadline) -> None:
+        """Put the objects of `flush` and make its commit request, unless that was done before.
 
         Raises:
-            Retryable, Fatal, Fenced: see millpond.errors.
+            Retryable, Fatal: see millpond.errors.
         """
         self._client.bind(deadline)
         if self._prepared is not None and self._prepared.flush is not flush:
@@ -150,7 +150,18 @@ class HoglakeSink:
             self._prepared = self._translating(
                 lambda: self._prepare(source, flush, deadline), "preparing a flush"
             )
-        return self._publish(self._prepared, source, deadline)
+
+    def publish(self, source: Source, flush: Flush, deadline: Deadline) -> Receipt:
+        """Send the commit of `flush`. After Retryable, prepare again: what can still be used is kept.
+
+        Raises:
+            Retryable, Fatal, Fenced: see millpond.errors.
+        """
+        prepared = self._prepared
+        if prepared is None or prepared.flush is not flush:
+            raise RuntimeError("a flush is published before it is prepared")
+        self._client.bind(deadline)
+        return self._publish(prepared, source, deadline)
 
     def close(self) -> None:
         """Count what was prepared and never published, and close the connections."""

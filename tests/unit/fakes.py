@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -55,7 +55,7 @@ class SteppedDeadline(Deadline):
 class FakeSink:
     """A destination that accepts one publication per source and start, like the catalog does.
 
-    `refusals` are raised by the next writes before anything is published, `lost_answers` after it.
+    `refusals` are raised by the next tries before anything is published, `lost_answers` after it.
     """
 
     def __init__(self, events: list[str] | None = None) -> None:
@@ -63,6 +63,9 @@ class FakeSink:
         self.published: dict[tuple[Source, tuple[tuple[Partition, Offset], ...]], Published] = {}
         self.refusals: deque[Exception] = deque()
         self.lost_answers: deque[Exception] = deque()
+        self.prepared: Flush | None = None
+        self.on_prepare: Callable[[], None] = lambda: None
+        self.on_publish: Callable[[], None] = lambda: None
         self.attempts = 0
         self.rows = 0
         self.snapshot = 100
@@ -86,8 +89,15 @@ class FakeSink:
         kept = [entry for entry in later if entry.snapshot >= self.floor]
         return History(kept, max(snapshot, self.snapshot), is_complete=self.floor <= snapshot + 1)
 
-    def write(self, source: Source, flush: Flush, deadline: Deadline) -> Receipt:
-        deadline.check("writing")
+    def prepare(self, source: Source, flush: Flush, deadline: Deadline) -> None:
+        deadline.check("preparing")
+        self.prepared = flush
+        self.on_prepare()
+        self.events.append("prepared")
+
+    def publish(self, source: Source, flush: Flush, deadline: Deadline) -> Receipt:
+        deadline.check("publishing")
+        assert self.prepared is flush
         self.attempts += 1
         if self.refusals:
             raise self.refusals.popleft()
@@ -96,14 +106,15 @@ class FakeSink:
             if dict(earlier.ranges) != dict(flush.ranges):
                 raise Fenced("published by another")
             return Receipt(earlier.snapshot, 0, 0)
-        published = self.publish(source, flush.start, flush.ranges)
+        published = self.add(source, flush.start, flush.ranges)
         self.rows += flush.rows
+        self.on_publish()
         self.events.append("published")
         if self.lost_answers:
             raise self.lost_answers.popleft()
         return Receipt(published.snapshot, flush.rows, 1)
 
-    def publish(self, source: Source, start: Positions, ranges: Ranges) -> Published:
+    def add(self, source: Source, start: Positions, ranges: Ranges) -> Published:
         """Put a publication there, as another process would."""
         self.snapshot += 1
         published = Published(self.snapshot, ranges)
@@ -122,10 +133,10 @@ class BlockedSink(FakeSink):
         self.entered = threading.Event()
         self.let_go = threading.Event()
 
-    def write(self, source: Source, flush: Flush, deadline: Deadline) -> Receipt:
+    def publish(self, source: Source, flush: Flush, deadline: Deadline) -> Receipt:
         self.entered.set()
         self.let_go.wait(GIVE_UP_SECONDS)
-        return super().write(source, flush, deadline)
+        return super().publish(source, flush, deadline)
 
 
 class FakeLog:
@@ -159,6 +170,7 @@ class FakeLog:
 
     def committed(self, deadline: Deadline) -> Mapping[Partition, Committed]:
         deadline.check("reading committed offsets")
+        self.events.append("looked")
         if self.read_failures:
             raise self.read_failures.popleft()
         return dict(self.stored)

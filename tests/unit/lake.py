@@ -198,7 +198,8 @@ class Writer:
         lake.store.puts.clear()
 
     def write(self, flush: Flush) -> Receipt:
-        return self.sink.write(SOURCE, flush, DEADLINE)
+        self.sink.prepare(SOURCE, flush, DEADLINE)
+        return self.sink.publish(SOURCE, flush, DEADLINE)
 
     def orphans(self, reason: str) -> float:
         return value(self.metrics, "millpond_hoglake_orphaned_files_total", reason=reason) or 0

@@ -278,7 +278,7 @@ def test_a_failed_flush_ends_the_loop_and_nothing_is_flushed_after_it() -> None:
     service.consumer.batches.append([message(138)])
     with pytest.raises(Fatal, match="the table is gone"):
         service.loop.run()
-    assert (1, []) == (service.sink.attempts, service.events)
+    assert (1, ["prepared", "looked"]) == (service.sink.attempts, service.events)
 
 
 def test_the_lag_of_quiet_partitions_is_told_without_any_traffic() -> None:

@@ -42,7 +42,7 @@ class Start:
     def published(self, start: Mapping[int, int], end: Mapping[int, int], source: Source = SOURCE) -> None:
         """Let an earlier life have published from one vector to the other."""
         ranges = ranges_between(positions(start), positions(end))
-        self.sink.publish(source, positions(start), ranges)
+        self.sink.add(source, positions(start), ranges)
 
     def recover(self, source: Source = SOURCE, policy: str = "earliest") -> Recovered:
         return recover(
@@ -159,7 +159,7 @@ def test_a_new_epoch_lets_a_rewound_group_publish_again() -> None:
 def test_a_ledger_that_leaves_a_gap_is_refused() -> None:
     start = Start({0: 10, 2: 20})
     ranges = ranges_between(positions({0: 12, 2: 20}), positions({0: 17, 2: 20}))
-    start.sink.publish(SOURCE, positions({0: 10, 2: 20}), ranges)
+    start.sink.add(SOURCE, positions({0: 10, 2: 20}), ranges)
     with pytest.raises(Fatal, match=r"snapshot 101: partition 0: .* offset 12 but the position is 10"):
         start.recover()
     assert [] == start.log.commits
@@ -169,7 +169,7 @@ def test_a_ledger_that_leaves_a_gap_is_refused() -> None:
 def test_a_receipt_that_covers_none_of_our_positions_is_refused(covered: dict[int, int]) -> None:
     start = Start({0: 10, 2: 20})
     ranges = ranges_between(positions(covered), positions({p: o + 2 for p, o in covered.items()}))
-    start.sink.publish(SOURCE, positions({0: 10, 2: 20}), ranges)
+    start.sink.add(SOURCE, positions({0: 10, 2: 20}), ranges)
     with pytest.raises(Fatal, match="covers none"):
         start.recover()
 

@@ -14,6 +14,7 @@ from millpond.sink import Flush, Published
 from tests.unit.fakes import INSERTED_AT, SOURCE, FakeClock, positions, value
 from tests.unit.lake import (
     ALL,
+    DEADLINE,
     NEXT,
     Fault,
     Lake,
@@ -76,17 +77,8 @@ def test_no_object_is_ever_written_twice(writer: Writer, lake: Lake) -> None:
     assert 4 == len(lake.store.puts) == len(set(lake.store.puts))
 
 
-class EndsBeforePublishing(Deadline):
-    """A deadline that passes while the last object goes up."""
-
-    def check(self, what: str) -> None:
-        if what == "publishing":
-            raise DeadlineExceeded(what)
-
-
 def prepare_only(writer: Writer, flush: Flush) -> None:
-    with pytest.raises(DeadlineExceeded):
-        writer.sink.write(SOURCE, flush, EndsBeforePublishing(60))
+    writer.sink.prepare(SOURCE, flush, DEADLINE)
 
 
 def test_another_flush_replaces_one_that_was_never_sent(writer: Writer, lake: Lake) -> None:
@@ -122,8 +114,9 @@ def test_nothing_is_published_after_the_deadline(writer: Writer, lake: Lake) -> 
     clock = FakeClock()
     deadline = Deadline(60, clock=clock)
     lake.store.on_put = lambda: clock.advance(61)
+    writer.sink.prepare(SOURCE, NEXT, deadline)
     with pytest.raises(DeadlineExceeded):
-        writer.sink.write(SOURCE, NEXT, deadline)
+        writer.sink.publish(SOURCE, NEXT, deadline)
     assert 0 == lake.transport.commits()
 
 
