@@ -62,6 +62,10 @@ class Buffer:
         interval = self._settings.interval_ms / 1000
         return interval if self._oldest is None else self._oldest + interval - self._clock()
 
+    def standstill(self) -> Flush:
+        """A flush that moves nothing: the positions the buffer starts at, and no rows."""
+        return Flush(self._start, self._start, (), 0, 0, "renewal", datetime.now(UTC))
+
     def take(self, trigger: str) -> Flush | None:
         """Everything in the buffer as one flush, None when no position moved. The buffer is empty then."""
         if self._end == self._start:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,7 @@ from millpond.client_statistics import take_statistics
 from millpond.config import Config
 from millpond.deadline import Deadline, SideCalls
 from millpond.environment import CONSUMER_PREFIX, uses_oauth
-from millpond.errors import ConfigError, Fatal, Retryable
+from millpond.errors import ConfigError, Fatal, MillpondError, Retryable
 from millpond.logs import CLIENT_LOG, logger
 from millpond.metrics import Metrics
 from millpond.offset_metadata import CommitMetadata, Committed
@@ -44,6 +45,11 @@ _CONSUMER_ONLY = (
 
 _GROUP_ONLY: dict[str, Any] = {"statistics.interval.ms": 0, "log_level": 2}
 """What sets the client for the group's offsets apart from the one that reads."""
+
+
+_GROUP_HAS_MEMBERS = frozenset(
+    {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.ILLEGAL_GENERATION, KafkaError.FENCED_INSTANCE_ID}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +75,7 @@ def client_properties(config: Config) -> dict[str, str | int]:
         "allow.auto.create.topics": "false",
         "enable.auto.commit": "false",
         "enable.auto.offset.store": "false",
+        **({"enable.partition.eof": "true"} if config.flush.stops_at_end else {}),
         "fetch.min.bytes": config.kafka.fetch_min_bytes,
         "fetch.wait.max.ms": config.kafka.fetch_max_wait_ms,
         "statistics.interval.ms": config.kafka.stats_interval_ms,
@@ -93,6 +100,7 @@ class TopicConsumer:
         token: Callable[[str], tuple[str, float]] | None = None,
     ) -> None:
         self._name = config.kafka.topic
+        self._group_id = config.group_id
         self._servers = config.kafka.bootstrap_servers
         self._metrics = metrics
         self._side_calls = side_calls
@@ -177,6 +185,19 @@ class TopicConsumer:
         high = self._list_offsets(OffsetSpec.latest(), deadline)
         return {partition: Watermarks(low[partition], high[partition]) for partition in self.owned}
 
+    def offsets_at(self, instant: datetime, deadline: Deadline) -> dict[Partition, Offset]:
+        """The first offset of each owned partition with a timestamp at or after `instant`, else its end.
+
+        Raises:
+            Retryable: a leader did not answer.
+        """
+        spec = OffsetSpec.for_timestamp(int(instant.timestamp() * 1000))
+        found = self._list_offsets(spec, deadline)
+        if all(offset >= 0 for offset in found.values()):
+            return found
+        end = self._list_offsets(OffsetSpec.latest(), deadline)
+        return {partition: offset if offset >= 0 else end[partition] for partition, offset in found.items()}
+
     def known_end(self, partition: Partition) -> Offset | None:
         """The end of the log as the last fetch told it, without a request; None before the first fetch."""
         try:
@@ -217,10 +238,11 @@ class TopicConsumer:
                 lambda: self._group.commit(offsets=offsets, asynchronous=False), deadline, "offset commit"
             )
         except KafkaException as error:
-            raise self._failed("committing offsets", error.args[0]) from error
+            raise self._refused_commit("committing offsets", error.args[0]) from error
         for answer in answers or ():
             if answer.error is not None:
-                raise self._failed(f"committing the offset of partition {answer.partition}", answer.error)
+                what = f"committing the offset of partition {answer.partition}"
+                raise self._refused_commit(what, answer.error)
         for partition, offset in positions.items():
             self._metrics.last_committed.set(offset, partition=str(partition))
 
@@ -261,6 +283,16 @@ class TopicConsumer:
                 error=str(error),
             )
             return ""
+
+    def _refused_commit(self, what: str, error: KafkaError) -> MillpondError:
+        """The coordinator turns commits of processes without membership away while the group has members."""
+        if error.code() in _GROUP_HAS_MEMBERS:
+            self._metrics.errors.inc(type="kafka")
+            return Fatal(
+                f"{what} of topic {self._name!r} failed: {error.str()} ({error.name()}); another program "
+                f"subscribes with group {self._group_id!r}: stop it, or set GROUP_ID to one of our own"
+            )
+        return self._failed(what, error)
 
     def _failed(self, what: str, error: KafkaError) -> Retryable:
         self._metrics.errors.inc(type="kafka")

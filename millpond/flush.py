@@ -44,6 +44,7 @@ class Publisher:
         attempts: int,
         snapshot: int,
         metrics: Metrics,
+        start_at: str = "",
         clock: Clock = time.monotonic,
     ) -> None:
         self._sink = sink
@@ -54,6 +55,7 @@ class Publisher:
         self._metrics = metrics
         self._log = logger()
         self._snapshot = snapshot
+        self._start_at = start_at
         self._clock = clock
         self._looked_at = -math.inf
 
@@ -129,7 +131,7 @@ class Publisher:
         return {partition: Committed(offset, note) for partition, offset in positions.items()}
 
     def _note(self) -> CommitMetadata:
-        return CommitMetadata(self._snapshot, str(self._layout), self._source.topic_id)
+        return CommitMetadata(self._snapshot, str(self._layout), self._source.topic_id, self._start_at)
 
     def _retrying(self, call: Callable[[], T], deadline: Deadline, attempts: int, error_type: str) -> T:
         """Call until it succeeds: 1, 2, 4 … 30 s apart, never past the deadline."""

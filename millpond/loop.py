@@ -25,6 +25,9 @@ _LONGEST_WAIT_SECONDS = 1.0
 _WAIT_IN_FLIGHT_SECONDS = 0.1
 _HEARTBEAT_SECONDS = 60.0
 _LAG_SECONDS = 5.0
+RENEWAL_SECONDS = 30.0
+"""How long offsets may stand still before they are committed again; brokers forget them after days."""
+
 _SMALLEST_BATCH = 10
 _NAMED_KEYS = 20
 
@@ -42,6 +45,7 @@ class Loop:
         stop: threading.Event,
         metrics: Metrics,
         health: Health,
+        stops_at: Positions | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._config = config
@@ -55,7 +59,9 @@ class Loop:
         self._stop = stop
         self._metrics = metrics
         self._health = health
+        self._stops_at = stops_at
         self._clock = clock
+        self._next_renewal = clock() + RENEWAL_SECONDS
         self._next_heartbeat = clock() + _HEARTBEAT_SECONDS
         self._next_lag = clock()
         self._log = logger()
@@ -66,14 +72,20 @@ class Loop:
         return self._in_flight is not None
 
     def run(self) -> None:
-        """Until `stop` is set: read, and flush what is due. Then flush what is left and return.
+        """Until `stop` is set, or the end is reached where one was given: read, and flush what is due.
+
+        Then flush what is left and return.
 
         Raises:
             MillpondError: what ends the process; nothing is flushed after it.
         """
-        while not self._stop.is_set():
+        while not self._stop.is_set() and not self._is_at_end():
             self.turn()
         self._finish()
+
+    def _is_at_end(self) -> bool:
+        stops_at, positions = self._stops_at, self._buffer.positions
+        return stops_at is not None and all(positions[p] >= end for p, end in stops_at.items())
 
     def turn(self) -> None:
         """One iteration."""
@@ -88,8 +100,11 @@ class Loop:
         self._metrics.consume_batch_size.set(size)
         self.take_in(self._consumer.consume(size, self._patience()))
         trigger = self._buffer.due()
-        if trigger is not None and self._in_flight is None:
-            self._launch(trigger, Deadline(self._config.flush.deadline_seconds))
+        if self._in_flight is None:
+            if trigger is not None:
+                self._launch(trigger, Deadline(self._config.flush.deadline_seconds))
+            elif self._clock() >= self._next_renewal:
+                self._renew()
         self._sample()
 
     def take_in(self, messages: Sequence[Message]) -> None:
@@ -104,7 +119,7 @@ class Loop:
         for message in messages:
             error = message.error()
             if error is not None:
-                self._note_error(error, message)
+                self._note_error(error, message, end)
                 continue
             # Both are None only on events that carry an error, which went the other way.
             partition, offset = Partition(message.partition() or 0), message.offset() or 0
@@ -137,8 +152,11 @@ class Loop:
             self._metrics.columns_coerced.inc(count, target_type=target_type)
         self._metrics.errors.inc(len(decoded.failed_pins), type="column_coercion")
 
-    def _note_error(self, error: KafkaError, message: Message) -> None:
+    def _note_error(self, error: KafkaError, message: Message, end: dict[Partition, Offset]) -> None:
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's public name for it
+            # Everything before it was read; what is missing there (transaction markers) is no record.
+            partition = Partition(message.partition() or 0)
+            end[partition] = max(Offset(message.offset() or 0), end.get(partition, Offset(0)))
             return
         self._metrics.errors.inc(type="kafka")
         if error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - the client's public name for it
@@ -166,6 +184,14 @@ class Loop:
         if flush is not None:
             self._in_flight = InFlight(self._publisher, flush, deadline)
 
+    def _renew(self) -> None:
+        """Commit the offsets as they are: a group nobody commits to loses them (librdkafka 1442).
+
+        It also shows an idle process that another one has taken over.
+        """
+        self._next_renewal = self._clock() + RENEWAL_SECONDS
+        self._in_flight = InFlight(self._publisher, self._buffer.standstill(), Deadline(RENEWAL_SECONDS))
+
     def _tell_oddities(self) -> None:
         """What did not go in as it came since the last flush: once each, however many records had it."""
         for column, count in self._failed_pins.items():
@@ -192,8 +218,17 @@ class Loop:
         if self._in_flight is None or not self._in_flight.done():
             return
         in_flight, self._in_flight = self._in_flight, None
-        receipt = in_flight.result()
         flush, seconds = in_flight.flush, in_flight.seconds
+        try:
+            receipt = in_flight.result()
+        except Exhausted as error:
+            if flush.ranges:
+                raise
+            # Nothing hangs on it: the next flush commits them too, and so does the next renewal.
+            self._metrics.errors.inc(type="offset_renewal")
+            self._log.warning("offsets that did not move could not be committed again", error=str(error))
+            return
+        self._next_renewal = self._clock() + RENEWAL_SECONDS
         self._flushed = dict(flush.end)
         self._health.flushed()
         self._next_lag = self._clock()
@@ -215,8 +250,12 @@ class Loop:
         )
 
     def _finish(self) -> None:
-        """The orderly end: the flush in flight, then one for what is left, all within the grace period."""
-        grace = Deadline(self._config.flush.grace_seconds)
+        """The orderly end: the flush in flight, then one for what is left, all within the grace period.
+
+        At the end of the log nobody waits for us, and it may take as long as any flush.
+        """
+        flush = self._config.flush
+        grace = Deadline(flush.grace_seconds if self._stop.is_set() else flush.deadline_seconds)
         self._log.info("stopping", pending_rows=self._buffer.rows, in_flight=self._in_flight is not None)
         self._settle(grace)
         self._launch("final", grace)

@@ -22,6 +22,7 @@ from millpond.metrics import Metrics
 from millpond.msk_iam import token_source
 from millpond.offset_metadata import Layout
 from millpond.recovery import Recovered, recover
+from millpond.reset_policy import StartRules
 from millpond.server import OperatorServer
 from millpond.sink import Source
 
@@ -128,6 +129,7 @@ class Service:
             attempts=config.hoglake.attempts,
             snapshot=recovered.snapshot,
             metrics=self._metrics,
+            start_at=str(config.kafka.start_at or ""),
         )
         self._loop = Loop(
             config,
@@ -137,6 +139,7 @@ class Service:
             stop=self._stop,
             metrics=self._metrics,
             health=self._health,
+            stops_at=recovered.ends if config.flush.stops_at_end else None,
         )
         if not self._stop.is_set():
             self._health.ready()
@@ -155,6 +158,8 @@ class Service:
         self, consumer: TopicConsumer, sink: HoglakeSink, source: Source, layout: Layout, deadline: Deadline
     ) -> Recovered:
         """Recovery, tried again while there is time: a coordinator may be moving when we start."""
+        kafka = self._config.kafka
+        rules = StartRules(kafka.auto_offset_reset, kafka.on_data_loss == "fail", kafka.start_at)
         delay = 0.25
         while True:
             try:
@@ -163,7 +168,7 @@ class Service:
                     sink,
                     source,
                     layout=layout,
-                    policy=self._config.kafka.auto_offset_reset,
+                    rules=rules,
                     metrics=self._metrics,
                     deadline=deadline,
                 )

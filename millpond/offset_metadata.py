@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Protocol
 
 from millpond.deadline import Deadline
@@ -24,32 +24,47 @@ class Layout:
     def __str__(self) -> str:
         return f"{self.replicas}/{self.ordinal}/{self.partitions}"
 
+    @classmethod
+    def parse(cls, text: str) -> Layout | None:
+        """What `str()` made, None for any other text."""
+        parts = text.split("/")
+        if len(parts) != len(fields(cls)) or not all(part.isdecimal() for part in parts):
+            return None
+        return cls(*map(int, parts))
+
 
 @dataclass(frozen=True, slots=True)
 class CommitMetadata:
-    """What an offset commit says beside the offset: who made it, and after which snapshot."""
+    """What an offset commit says beside the offset: who made it, and after which snapshot.
+
+    `start_at` is the order of an operator that was carried out (StartAt), empty when there was none.
+    """
 
     snapshot: int
     layout: str
     topic_id: str
+    start_at: str = ""
 
     def encode(self) -> str:
         """The text stored with the offset; the same text for the same facts."""
-        return json.dumps({"v": METADATA_VERSION, **asdict(self)}, separators=(",", ":"))
+        facts = {name: fact for name, fact in asdict(self).items() if fact or name != "start_at"}
+        return json.dumps({"v": METADATA_VERSION, **facts}, separators=(",", ":"))
 
     @classmethod
     def decode(cls, text: str | None) -> CommitMetadata | None:
         """The facts in `text`, None when another program (or nobody) wrote it."""
         try:
-            fields = json.loads(text or "")
+            facts = json.loads(text or "")
         except (ValueError, RecursionError):
             return None
-        if not isinstance(fields, dict) or fields.get("v") != METADATA_VERSION:
+        if not isinstance(facts, dict) or facts.get("v") != METADATA_VERSION:
             return None
-        snapshot, layout, topic_id = (fields.get(key) for key in ("snapshot", "layout", "topic_id"))
-        if type(snapshot) is not int or type(layout) is not str or type(topic_id) is not str:
+        snapshot = facts.get("snapshot")
+        given = [facts.get("layout"), facts.get("topic_id"), facts.get("start_at", "")]
+        texts = [text for text in given if isinstance(text, str)]
+        if type(snapshot) is not int or len(texts) < len(given):
             return None
-        return cls(snapshot, layout, topic_id)
+        return cls(snapshot, *texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +98,9 @@ def stored_topic_id(committed: Mapping[Partition, Committed]) -> str | None:
 def was_recreated(stored_id: str | None, live_id: str) -> bool:
     """Whether the topic was deleted and made again; not known, and so not assumed, where an id is missing."""
     return bool(stored_id and live_id and stored_id != live_id)
+
+
+def partitions_then(committed: Mapping[Partition, Committed]) -> int | None:
+    """How many partitions the topic had when it was last committed to, None when nobody told."""
+    layouts = [Layout.parse(entry.metadata.layout) for entry in committed.values() if entry.metadata]
+    return max((layout.partitions for layout in layouts if layout is not None), default=None)

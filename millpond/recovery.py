@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Protocol
 
 from millpond.deadline import Deadline
 from millpond.errors import DeadlineExceeded, Fatal, LedgerGapError, Retryable
 from millpond.logs import logger
 from millpond.metrics import Metrics
-from millpond.offset_metadata import CommitMetadata, Layout, OffsetStore, stored_topic_id, was_recreated
+from millpond.offset_metadata import (
+    CommitMetadata,
+    Committed,
+    Layout,
+    OffsetStore,
+    partitions_then,
+    stored_topic_id,
+    was_recreated,
+)
 from millpond.offsets import Offset, Partition, advance
-from millpond.reset_policy import Reset, Watermarks, resolve
-from millpond.sink import History, Sink, Source
+from millpond.reset_policy import Reset, StartRules, Watermarks, resolve
+from millpond.sink import History, Published, Sink, Source
 
 WALK_SECONDS = 8.0
-"""The share of the start that reading snapshots may take when nothing but a purged receipt could be found."""
+"""The share of the start that reading snapshots may take where it is not the only way to know."""
+
+_ACCEPT_LOSS = (
+    "Nothing was committed. To go on without them, set KAFKA_ON_DATA_LOSS=continue for one start; else look "
+    "why the log is shorter than the group's offsets (retention, a topic made again, the wrong cluster)"
+)
+_NAMED_LOSSES = 10
 
 
 class OffsetLog(OffsetStore, Protocol):
@@ -25,14 +40,21 @@ class OffsetLog(OffsetStore, Protocol):
     def watermarks(self, deadline: Deadline) -> Mapping[Partition, Watermarks]:
         """Both ends of each owned partition."""
 
+    def offsets_at(self, instant: datetime, deadline: Deadline) -> Mapping[Partition, Offset]:
+        """The first offset of each owned partition with a timestamp at or after `instant`, else its end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """Where to go on: the positions, the newest snapshot known, and the source with its settled topic id."""
+    """Where to go on: the positions, the newest snapshot known, and the source with its settled topic id.
+
+    `ends` are the ends of the log when this was decided.
+    """
 
     positions: Mapping[Partition, Offset]
     snapshot: int
     source: Source
+    ends: Mapping[Partition, Offset] = field(default_factory=dict, compare=False)
 
 
 def recover(
@@ -41,14 +63,14 @@ def recover(
     source: Source,
     *,
     layout: Layout,
-    policy: str,
+    rules: StartRules,
     metrics: Metrics,
     deadline: Deadline,
 ) -> Recovered:
     """Settle the position of every owned partition before the first record is read.
 
-    1. The committed offsets as they are, of the partitions that have one: they are what an earlier life
-       published from, whatever became of the log since.
+    1. The committed offsets as they are: they are what an earlier life published from, whatever became of
+       the log since. Where the group holds none of ours, the ledger says how far the stream was published.
     2. The receipts: a flush that was published from there but whose offsets were never committed is
        followed to its end, as often as there is one.
     3. The snapshots since the oldest one the committed offsets know of: what anybody published from or
@@ -58,147 +80,303 @@ def recover(
     5. The whole vector is committed, so that it is stable from the first flush on.
 
     Raises:
-        Fatal: the group was rewound on purpose, or the ledger leaves a gap; both explained.
+        Fatal: the group was rewound on purpose, the ledger leaves a gap, or data is lost and that must not
+            be passed over; each explained.
         Retryable: Kafka or the catalog did not answer.
     """
-    committed = log.committed(deadline)
-    watermarks = log.watermarks(deadline)
-    stored = stored_topic_id(committed)
-    recreated = was_recreated(stored, source.topic_id)
-    if stored is not None and not recreated:
+    return _Recovery(log, sink, source, layout=layout, rules=rules, metrics=metrics, deadline=deadline).run()
+
+
+class _Recovery:
+    """One run of it. `_positions` are those known so far, `_snapshot` the newest one we know of, if any."""
+
+    def __init__(
+        self,
+        log: OffsetLog,
+        sink: Sink,
+        source: Source,
+        *,
+        layout: Layout,
+        rules: StartRules,
+        metrics: Metrics,
+        deadline: Deadline,
+    ) -> None:
+        self._log = log
+        self._sink = sink
+        self._layout = layout
+        self._rules = rules
+        self._metrics = metrics
+        self._deadline = deadline
+        self._committed = log.committed(deadline)
+        self._watermarks = log.watermarks(deadline)
+        stored = stored_topic_id(self._committed)
+        self._recreated = was_recreated(stored, source.topic_id)
         # What was stored once counts, also an empty id: the identity must not hang on today's look-up.
-        source = replace(source, topic_id=stored)
-    notes = [entry.metadata for entry in committed.values() if entry.metadata is not None]
-    snapshot = max((note.snapshot for note in notes), default=None)
-    left = {p: entry.offset for p, entry in committed.items() if entry.offset is not None}
-    if left and not recreated:
-        left, snapshot = _follow(sink, source, left, snapshot=snapshot, metrics=metrics, deadline=deadline)
-        if notes:
-            oldest = min(note.snapshot for note in notes)
-            is_same = {(note.snapshot, note.layout) for note in notes} == {(_newest(notes), str(layout))}
-            history = _read_history(sink, source, oldest, deadline, is_same_layout=is_same)
-            left, until = _walk(history, left, metrics, is_same_layout=is_same)
-            snapshot = max(snapshot or 0, until)
-    after = {p: replace(entry, offset=left.get(p, entry.offset)) for p, entry in committed.items()}
-    start = resolve(after, watermarks, policy, recreated=recreated)
-    _tell(start.resets, source, policy, metrics, is_first_start=not left)
-    positions = dict(start.positions)
-    if start.resets:
-        positions, snapshot = _follow(
-            sink, source, positions, snapshot=snapshot, metrics=metrics, deadline=deadline
+        keeps_id = stored is not None and not self._recreated
+        self._source = replace(source, topic_id=stored) if keeps_id and stored is not None else source
+        self._notes = [entry.metadata for entry in self._committed.values() if entry.metadata is not None]
+        self._snapshot = max((note.snapshot for note in self._notes), default=None)
+        self._positions = {p: e.offset for p, e in self._committed.items() if e.offset is not None}
+        self._is_first_start = not self._positions
+        self._sought: tuple[Reset, ...] = ()
+
+    def run(self) -> Recovered:
+        """All steps, in their order."""
+        if not self._recreated:
+            silent, sought = self._silent(), self._targets()
+            if silent or sought:
+                self._ask_the_ledger(silent, sought)
+            self._follow()
+            self._walk()
+        self._apply_policy()
+        start_at = str(self._rules.start_at or "")
+        note = CommitMetadata(self._snapshot or 0, str(self._layout), self._source.topic_id, start_at)
+        self._log.commit(self._positions, note, self._deadline)
+        ends = {partition: marks.high for partition, marks in self._watermarks.items()}
+        for partition, position in self._positions.items():  # each has a lag from the first scrape on
+            self._metrics.lag.set(max(0, ends[partition] - position), partition=str(partition))
+        return Recovered(self._positions, self._snapshot or 0, self._source, ends)
+
+    def _silent(self) -> set[Partition]:
+        """The partitions of which the group holds no commit of ours although one may have been made."""
+        known = partitions_then(self._committed)
+        return {
+            partition
+            for partition, entry in self._committed.items()
+            if entry.metadata is None and (known is None or partition < known)
+        }
+
+    def _targets(self) -> Mapping[Partition, Offset]:
+        """Where the operator wants partitions to begin, without those that did already."""
+        start_at = self._rules.start_at
+        if start_at is None:
+            return {}
+        left = {
+            partition
+            for partition, entry in self._committed.items()
+            if entry.metadata is None or entry.metadata.start_at != start_at.text
+        }
+        targets = start_at.offsets
+        if left and start_at.instant is not None:
+            targets = self._log.offsets_at(start_at.instant, self._deadline)
+        return {partition: targets[partition] for partition in sorted(left) if partition in targets}
+
+    def _ask_the_ledger(self, silent: set[Partition], sought: Mapping[Partition, Offset]) -> None:
+        """Let the whole ledger settle what the group does not know, and what it was told by hand.
+
+        A group whose offsets expired goes on after what was published (librdkafka 1442). Offsets that
+        somebody set, here or in the group, must not lie before it: those records would double.
+        """
+        history = self._history(0, within_share=True)
+        if history is None:
+            if sought:
+                raise Fatal(
+                    f"KAFKA_START_AT={self._rules.start_at}: the catalog has too many snapshots to see "
+                    "whether records from there on were published; remove it, or give the service a GROUP_ID "
+                    "and a table of its own"
+                )
+            self._metrics.errors.inc(type="recovery_incomplete")
+            logger().warning(
+                "the group holds no offsets of ours, and the catalog has too many snapshots to see what was "
+                "published; going on by committed offsets and the reset policy",
+                partitions=sorted(silent),
+            )
+            return
+        ends = _ends(history.published)
+        for partition, target in sought.items():
+            self._seek(partition, target, ends.get(partition))
+        for partition in sorted(silent - set(sought)):
+            self._believe_the_ledger(partition, ends.get(partition))
+        self._snapshot = max(self._snapshot or 0, history.until)
+
+    def _seek(self, partition: Partition, target: Offset, end: Offset | None) -> None:
+        marks, stood = self._watermarks[partition], self._positions.get(partition)
+        order = f"KAFKA_START_AT={self._rules.start_at}"
+        if end is not None and end > target:
+            raise Fatal(
+                f"{order}: partition {partition} from offset {target} on was published already, up to {end}; "
+                "remove it to go on from there, or set MILLPOND_REPLAY_EPOCH to a new value to publish again"
+            )
+        if not marks.low <= target <= marks.high:
+            raise Fatal(
+                f"{order}: offset {target} of partition {partition} is outside its log, which reaches from "
+                f"{marks.low} to {marks.high}"
+            )
+        expected = stood if stood is not None else marks.low
+        self._sought += (Reset(partition, "start_at", stood, target, max(0, target - expected)),)
+        self._positions[partition] = target
+
+    def _believe_the_ledger(self, partition: Partition, end: Offset | None) -> None:
+        stood = self._positions.get(partition)
+        if end is None or stood == end:
+            return
+        if stood is None:
+            self._positions[partition] = end
+            self._metrics.offset_reset.inc(reason="from_ledger")
+            logger().warning(
+                "the group holds no offset; going on after what the ledger says was published",
+                partition=partition,
+                to_offset=end,
+            )
+            return
+        if stood < end:
+            raise self._rewound(f"partition {partition} up to offset {end}")
+        logger().warning(
+            "the offset was set by hand, beyond what was published; the records between are left out",
+            partition=partition,
+            from_offset=end,
+            to_offset=stood,
+            lost=stood - end,
         )
-    log.commit(positions, CommitMetadata(snapshot or 0, str(layout), source.topic_id), deadline)
-    for partition, position in positions.items():  # every partition has a lag from the first scrape on
-        metrics.lag.set(max(0, watermarks[partition].high - position), partition=str(partition))
-    return Recovered(positions, snapshot or 0, source)
+        self._metrics.offset_reset.inc(reason="set_by_hand")
 
+    def _rewound(self, what: str) -> Fatal:
+        return Fatal(
+            f"what follows the committed offsets of group {self._source.group_id!r} was published already, "
+            f"{what}: the group was rewound, or its offsets or their metadata were deleted or set by hand. "
+            "To publish those records again, set MILLPOND_REPLAY_EPOCH to a new value; to go on without, "
+            "restore the offsets"
+        )
 
-def _read_history(
-    sink: Sink, source: Source, snapshot: int, deadline: Deadline, *, is_same_layout: bool
-) -> History:
-    """What was published since `snapshot`. In the same layout the receipts have told it all but surely.
+    def _follow(self) -> None:
+        """Go to the end of every flush published from the positions.
 
-    So there the walk gets a share of the start only: a catalog with hundreds of thousands of snapshots
-    since the last flush must not keep the process from starting for good.
-    """
-    if not is_same_layout:
-        return sink.published_since(source, snapshot, deadline)
-    share = Deadline(deadline.cut(WALK_SECONDS))
-    try:
-        return sink.published_since(source, snapshot, share)
-    except (DeadlineExceeded, Retryable):
-        if share.remaining() > 0:
-            raise
-        return History((), snapshot, is_complete=False)
+        A receipt that is not newer than what the committed offsets know of means that somebody moved the
+        group back.
+        """
+        while self._positions:
+            published = self._sink.published_from(self._source, self._positions, self._deadline)
+            if published is None:
+                return
+            if self._snapshot is None or published.snapshot <= self._snapshot:
+                raise self._rewound(f"as snapshot {published.snapshot}")
+            try:
+                moved = advance(self._positions, published.ranges)
+            except LedgerGapError as error:
+                raise Fatal(f"snapshot {published.snapshot}: {error}") from error
+            if moved == self._positions:
+                raise Fatal(
+                    f"snapshot {published.snapshot} has a receipt for our positions but covers none of them"
+                )
+            self._move(moved, published, "a flush was published before, its offsets were not committed")
+            self._snapshot = published.snapshot
 
+    def _walk(self) -> None:
+        """Go on after everything since the oldest snapshot known that starts at or before a position."""
+        if not self._notes or not self._positions:
+            return
+        oldest = min(note.snapshot for note in self._notes)
+        known = {(note.snapshot, note.layout) for note in self._notes}
+        is_same_layout = len(known) == 1 and {str(self._layout)} == {layout for _, layout in known}
+        history = self._history(oldest, within_share=is_same_layout) or History((), oldest, is_complete=False)
+        self._tell_incomplete(history, is_same_layout=is_same_layout)
+        for published in history.published:
+            within = {
+                p: entry for p, entry in published.ranges.items() if entry.first <= self._positions.get(p, -1)
+            }
+            moved = advance(self._positions, within)
+            self._move(moved, published, "a flush without a receipt was published, its offsets not committed")
+        self._snapshot = max(self._snapshot or 0, history.until)
 
-def _newest(notes: Sequence[CommitMetadata]) -> int:
-    return max((note.snapshot for note in notes), default=0)
+    def _move(self, moved: dict[Partition, Offset], published: Published, why: str) -> None:
+        if moved != self._positions:
+            self._metrics.recovered.inc()
+            records = sum(moved[p] - self._positions[p] for p in moved)
+            logger().warning(f"{why}; going on after it", snapshot=published.snapshot, records=records)
+        self._positions = moved
 
+    def _history(self, snapshot: int, *, within_share: bool) -> History | None:
+        """What was published since `snapshot`; None when that took more than its share of the start.
 
-def _tell(
-    resets: Sequence[Reset], source: Source, policy: str, metrics: Metrics, *, is_first_start: bool
-) -> None:
-    for reset in resets:
-        metrics.offset_reset.inc(reason=reset.reason)
-        tell = logger().info if is_first_start and not reset.lost else logger().warning
+        A catalog with hundreds of thousands of snapshots must not keep a process from starting for good
+        where receipts tell nearly as much.
+        """
+        if not within_share:
+            return self._sink.published_since(self._source, snapshot, self._deadline)
+        share = Deadline(self._deadline.cut(WALK_SECONDS))
+        try:
+            return self._sink.published_since(self._source, snapshot, share)
+        except (DeadlineExceeded, Retryable):
+            if share.remaining() > 0:
+                raise
+            return None
+
+    def _tell_incomplete(self, history: History, *, is_same_layout: bool) -> None:
+        if history.is_complete:
+            return
+        if is_same_layout:
+            # Nothing to worry about while receipts are kept, which is for longer than snapshots often are.
+            logger().info(
+                "snapshots since the last flush have expired or are too many to read; "
+                "what was published rests on the receipts"
+            )
+            return
+        self._metrics.errors.inc(type="recovery_incomplete")
+        logger().error(
+            "the layout changed since the last flush, and snapshots of that time have expired: a flush "
+            "whose offsets were not committed then is not recognised and will be published again"
+        )
+
+    def _apply_policy(self) -> None:
+        """Decide what has no position, or one outside the log; tell and count each decision.
+
+        Raises:
+            Fatal: records are lost, and KAFKA_ON_DATA_LOSS=fail.
+        """
+        after = {
+            p: Committed(self._positions.get(p, entry.offset), entry.metadata)
+            for p, entry in self._committed.items()
+        }
+        start = resolve(
+            after,
+            self._watermarks,
+            self._rules.policy,
+            recreated=self._recreated,
+            partitions_then=partitions_then(self._committed),
+        )
+        for reset in (*self._sought, *start.resets):
+            self._tell(reset)
+        losses = [reset for reset in start.resets if self._is_loss(reset)]
+        if losses and self._rules.stops_on_loss:
+            raise Fatal(f"KAFKA_ON_DATA_LOSS=fail, and records are lost: {_name(losses)}. {_ACCEPT_LOSS}")
+        self._positions = dict(start.positions)
+        if start.resets:
+            self._follow()
+
+    def _tell(self, reset: Reset) -> None:
+        self._metrics.offset_reset.inc(reason=reset.reason)
+        is_news = reset.lost or not self._is_first_start
+        tell = logger().warning if is_news else logger().info
         tell(
-            "position decided by the reset policy",
-            topic=source.topic,
+            "position decided by " + ("KAFKA_START_AT" if reset.reason == "start_at" else "the reset policy"),
+            topic=self._source.topic,
             partition=reset.partition,
             reason=reset.reason,
-            policy=policy,
+            policy=self._rules.policy,
             from_offset=reset.from_offset,
             to_offset=reset.to_offset,
             lost=reset.lost,
         )
 
-
-def _follow(
-    sink: Sink,
-    source: Source,
-    positions: dict[Partition, Offset],
-    *,
-    snapshot: int | None,
-    metrics: Metrics,
-    deadline: Deadline,
-) -> tuple[dict[Partition, Offset], int | None]:
-    """The positions after every flush published from them, and the newest snapshot known.
-
-    `snapshot` is the newest one the committed offsets know of, None when they carry no word of ours: a
-    receipt that is not newer means that somebody moved the group back.
-    """
-    while (published := sink.published_from(source, positions, deadline)) is not None:
-        if snapshot is None or published.snapshot <= snapshot:
-            raise Fatal(
-                f"what follows the committed offsets of group {source.group_id!r} was published already, as "
-                f"snapshot {published.snapshot}: the group was rewound, or its offsets or their metadata "
-                "were deleted or set by hand. To publish those records again, set MILLPOND_REPLAY_EPOCH to "
-                "a new value; to go on without, restore the offsets"
-            )
-        try:
-            moved = advance(positions, published.ranges)
-        except LedgerGapError as error:
-            raise Fatal(f"snapshot {published.snapshot}: {error}") from error
-        if moved == positions:
-            raise Fatal(
-                f"snapshot {published.snapshot} has a receipt for our positions but covers none of them"
-            )
-        metrics.recovered.inc()
-        logger().warning(
-            "a flush was published before, its offsets were not committed; going on after it",
-            snapshot=published.snapshot,
-            records=sum(moved[p] - positions[p] for p in positions),
-        )
-        positions, snapshot = moved, published.snapshot
-    return positions, snapshot
+    def _is_loss(self, reset: Reset) -> bool:
+        """Whether records were there for us and will not be read; a first start loses nothing by choice."""
+        return reset.from_offset is not None or (reset.lost > 0 and not self._is_first_start)
 
 
-def _walk(
-    history: History, positions: dict[Partition, Offset], metrics: Metrics, *, is_same_layout: bool
-) -> tuple[dict[Partition, Offset], int]:
-    """The positions after everything in `history` that starts at or before them, and how far it reaches."""
-    if not history.is_complete and is_same_layout:
-        # Nothing to worry about while receipts are kept, which is for longer than snapshots often are.
-        logger().info(
-            "snapshots since the last flush have expired or are too many to read; "
-            "what was published rests on the receipts"
-        )
-    elif not history.is_complete:
-        metrics.errors.inc(type="recovery_incomplete")
-        logger().error(
-            "the layout changed since the last flush, and snapshots of that time have expired: a flush "
-            "whose offsets were not committed then is not recognised and will be published again"
-        )
-    for published in history.published:
-        within = {p: entry for p, entry in published.ranges.items() if entry.first <= positions.get(p, -1)}
-        moved = advance(positions, within)
-        if moved != positions:
-            metrics.recovered.inc()
-            logger().warning(
-                "a flush without a receipt was published, its offsets not committed; going on after it",
-                snapshot=published.snapshot,
-                records=sum(moved[p] - positions[p] for p in positions),
-            )
-        positions = moved
-    return positions, history.until
+def _name(losses: Sequence[Reset]) -> str:
+    named = [
+        f"partition {loss.partition} from {loss.from_offset} to {loss.to_offset} "
+        f"({loss.reason}, {loss.lost} lost)"
+        for loss in losses[:_NAMED_LOSSES]
+    ]
+    more = len(losses) - len(named)
+    return "; ".join(named) + (f"; and {more} partitions more" if more else "")
+
+
+def _ends(published: Sequence[Published]) -> dict[Partition, Offset]:
+    """The offset after the last one published, by partition."""
+    ends: dict[Partition, Offset] = {}
+    for flush in published:
+        for partition, entry in flush.ranges.items():
+            ends[partition] = max(ends.get(partition, Offset(0)), entry.next)
+    return ends

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from millpond.offset_metadata import Committed
 from millpond.offsets import Offset, Partition
+from millpond.start_at import StartAt
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +19,20 @@ class Watermarks:
 
 
 @dataclass(frozen=True, slots=True)
+class StartRules:
+    """What the configuration says of the start (KAFKA_AUTO_OFFSET_RESET, KAFKA_ON_DATA_LOSS, KAFKA_START_AT).
+
+    `policy` is `earliest` or `latest`.
+    """
+
+    policy: str = "earliest"
+    stops_on_loss: bool = False
+    start_at: StartAt | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Reset:
-    """One decision of the reset policy. `lost` counts the offsets that are gone or skipped."""
+    """One position that no committed offset gave. `lost` counts the offsets that are gone or skipped."""
 
     partition: Partition
     reason: str
@@ -42,15 +55,23 @@ def resolve(
     policy: str,
     *,
     recreated: bool,
+    partitions_then: int | None = None,
 ) -> StartPositions:
     """Every partition's start. A committed offset inside the log stands; else `policy` decides.
 
-    `policy` is `earliest` or `latest`. Offsets of a topic that was `recreated` mean nothing.
+    `policy` is `earliest` or `latest`. Offsets of a topic that was `recreated` mean nothing. A partition
+    the topic did not have when it had `partitions_then` of them begins at its beginning (design 3): nobody
+    has read it, and `latest` was meant for what was there before us.
     """
     positions: dict[Partition, Offset] = {}
     resets: list[Reset] = []
     for partition, marks in sorted(watermarks.items()):
-        start = _start(partition, committed[partition].offset, marks, policy, recreated=recreated)
+        is_new = partitions_then is not None and partition >= partitions_then and not recreated
+        offset = committed[partition].offset
+        if is_new and offset is None:
+            start: Offset | Reset = Reset(partition, "new_partition", None, marks.low, 0)
+        else:
+            start = _start(partition, offset, marks, policy, recreated=recreated)
         if isinstance(start, Reset):
             resets.append(start)
             positions[partition] = start.to_offset

@@ -22,6 +22,7 @@ from millpond.budget import MAX_FLUSH_SECONDS
 from millpond.partition_by import PartitionTerm, parse_partition_by
 from millpond.records.names import IDENTIFIER, is_usable
 from millpond.records.pins import PIN_ARROW_TYPES
+from millpond.start_at import StartAt, parse_start_at
 
 PIN_TYPES = tuple(PIN_ARROW_TYPES)
 
@@ -74,6 +75,7 @@ Pins = Annotated[dict[str, str], NoDecode, BeforeValidator(_pins)]
 PartitionBy = Annotated[
     tuple[PartitionTerm, ...], NoDecode, BeforeValidator(lambda t: parse_partition_by(str(t)))
 ]
+Start = Annotated[StartAt, NoDecode, BeforeValidator(lambda text: parse_start_at(str(text)))]
 Url = Annotated[str, AfterValidator(_url)]
 
 
@@ -122,6 +124,18 @@ class KafkaSettings(Section):
         "earliest",
         alias="KAFKA_AUTO_OFFSET_RESET",
         description="Where a partition begins that has no committed offset, or one outside the log.",
+    )
+    on_data_loss: Annotated[Literal["continue", "fail"], BeforeValidator(_lower)] = Field(
+        "continue",
+        alias="KAFKA_ON_DATA_LOSS",
+        description="What a start does when records it was to read are gone from the log: go on by the reset "
+        "policy, warned of and counted, or end with code 1 before anything is committed.",
+    )
+    start_at: Start | None = Field(
+        None,
+        alias="KAFKA_START_AT",
+        description="Where to begin instead, once: `partition:offset,…` or an ISO 8601 instant with its "
+        "zone. Refused where the ledger shows that records from there on were published.",
     )
     broker_source: Annotated[str, BeforeValidator(_lower)] = Field(
         "", alias="BROKER_SOURCE", description="Label `broker_source` on every metric, for example `msk`."
@@ -195,6 +209,11 @@ class FlushSettings(Section):
         le=86_400,
         description="Time from SIGTERM until everything is published; ten seconds or more below the pod's "
         "terminationGracePeriodSeconds.",
+    )
+    stops_at_end: bool = Field(
+        default=False,
+        alias="MILLPOND_STOP_AT_END",
+        description="Drain up to the end the log had at the start, then end with code 0: for backfills.",
     )
     replay_epoch: str = Field(
         "",

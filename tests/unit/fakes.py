@@ -159,6 +159,7 @@ class FakeLog:
             for p, o in offsets.items()
         }
         self.ends = {p: Watermarks(Offset(ends[0]), Offset(ends[1])) for p in self.stored}
+        self.instants: dict[datetime, Positions] = {}
         self.failures: deque[Exception] = deque()
         self.read_failures: deque[Exception] = deque()
         self.commits: list[dict[int, int]] = []
@@ -178,6 +179,10 @@ class FakeLog:
     def watermarks(self, deadline: Deadline) -> Mapping[Partition, Watermarks]:
         deadline.check("reading the ends")
         return dict(self.ends)
+
+    def offsets_at(self, instant: datetime, deadline: Deadline) -> Mapping[Partition, Offset]:
+        deadline.check("looking for an instant")
+        return dict(self.instants[instant])
 
     def commit(self, positions: Positions, metadata: CommitMetadata, deadline: Deadline) -> None:
         deadline.check("committing")

@@ -48,6 +48,12 @@ def test_the_settings_of_ours_reach_the_client() -> None:
     assert expected.items() <= properties.items()
 
 
+def test_a_service_that_ends_at_the_end_of_the_log_asks_to_be_told_of_it() -> None:
+    """J02."""
+    assert "enable.partition.eof" not in client_properties(loaded())
+    assert "true" == client_properties(loaded(MILLPOND_STOP_AT_END="true"))["enable.partition.eof"]
+
+
 def test_a_passed_through_property_wins_over_a_default() -> None:
     """F01: memory per partition is the operator's to choose."""
     properties = client_properties(loaded(KAFKA_CONSUMER_QUEUED_MAX_MESSAGES_KBYTES="64"))

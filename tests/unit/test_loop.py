@@ -9,10 +9,10 @@ import pytest
 from confluent_kafka import KafkaError, Message
 
 from millpond import loop as loop_module
-from millpond.errors import Fatal
+from millpond.errors import Fatal, Fenced, Retryable
 from millpond.flush import Publisher
 from millpond.health import Health
-from millpond.loop import Loop
+from millpond.loop import RENEWAL_SECONDS, Loop
 from millpond.offset_metadata import CommitMetadata
 from millpond.offsets import Offset, Partition
 from tests.unit.fakes import (
@@ -67,7 +67,9 @@ class FakeConsumer:
 class Service:
     """A loop between a fake consumer, a fake group and a fake destination."""
 
-    def __init__(self, sink: FakeSink | None = None, **environ: str) -> None:
+    def __init__(
+        self, sink: FakeSink | None = None, *, stops_at: dict[int, int] | None = None, **environ: str
+    ) -> None:
         self.events: list[str] = []
         self.sink = sink or FakeSink()
         self.sink.events = self.events
@@ -89,6 +91,7 @@ class Service:
             stop=self.stop,
             metrics=self.metrics,
             health=self.health,
+            stops_at=None if stops_at is None else positions(stops_at),
             clock=self.clock,
         )
 
@@ -342,3 +345,97 @@ def test_an_unusable_key_is_counted_once_a_flush_however_many_records_have_it() 
     service.loop.turn()
     service.settle()
     assert 1 == service.count("records_skipped_total", reason="unsafe_field_name")
+
+
+def idle(service: Service, seconds: float) -> None:
+    """Let so much time pass without a record, and a turn of the loop."""
+    service.clock.advance(seconds)
+    service.loop.turn()
+    if service.loop.is_flushing:
+        service.settle()
+
+
+def test_offsets_that_stand_still_are_committed_again() -> None:
+    """D01: a group nobody commits to loses its offsets."""
+    service = Service()
+    idle(service, RENEWAL_SECONDS - 1)
+    assert [] == service.log.commits
+    idle(service, 1)
+    idle(service, RENEWAL_SECONDS)
+    assert [{0: 10, 2: 20}] * 2 == service.log.commits
+    assert (0, 0) == (service.sink.attempts, service.count("batches_flushed_total", trigger="renewal"))
+
+
+def test_a_flush_counts_as_a_renewal() -> None:
+    service = Service()
+    service.loop.take_in([message(10)])
+    idle(service, 3600)
+    idle(service, RENEWAL_SECONDS - 1)
+    assert [{0: 11, 2: 20}] == service.log.commits
+
+
+def test_a_renewal_does_not_touch_rows_that_wait() -> None:
+    service = Service(FLUSH_INTERVAL_MS="3600000")
+    service.loop.take_in([message(10)])
+    idle(service, RENEWAL_SECONDS)
+    assert [{0: 10, 2: 20}] == service.log.commits
+    idle(service, 3600)
+    assert ({0: 11, 2: 20}, 1) == (service.log.offsets, service.sink.rows)
+
+
+def test_an_idle_process_learns_that_another_one_has_taken_over() -> None:
+    """D11: it must not wait for its next record to find out."""
+    service = Service()
+    service.log.stored |= FakeLog({0: 99}, metadata=OURS).stored
+    with pytest.raises(Fenced):
+        idle(service, RENEWAL_SECONDS)
+
+
+def test_a_renewal_that_fails_is_counted_and_tried_again() -> None:
+    service = Service()
+    service.log.read_failures.append(Retryable("the coordinator is moving"))
+    idle(service, RENEWAL_SECONDS)
+    assert 1 == service.count("errors_total", type="offset_renewal")
+    idle(service, RENEWAL_SECONDS)
+    assert [{0: 10, 2: 20}] == service.log.commits
+
+
+def end_of_partition(offset: int, *, partition: int = 0) -> Message:
+    """What tells that everything before `offset` was read."""
+    return Message(
+        topic="flights",
+        partition=partition,
+        offset=offset,
+        error=KafkaError(KafkaError._PARTITION_EOF),
+    )
+
+
+def test_a_loop_with_an_end_stops_there_and_has_everything_published() -> None:
+    """J02: what comes after the end it was given is left to others."""
+    service = Service(stops_at={0: 12, 2: 20})
+    service.consumer.batches.append([message(10)])
+    service.consumer.batches.append([message(11)])
+    service.consumer.batches.append([message(12)])
+    service.loop.run()
+    assert ({0: 12, 2: 20}, 2) == (service.log.offsets, service.sink.rows)
+
+
+def test_a_loop_whose_log_ends_with_no_record_stops_there_too() -> None:
+    """J02: transaction markers and compacted offsets are never delivered."""
+    service = Service(stops_at={0: 14, 2: 20})
+    service.consumer.batches.append([message(10)])
+    service.consumer.batches.append([end_of_partition(14)])
+    service.loop.run()
+    assert ({0: 14, 2: 20}, 1) == (service.log.offsets, service.sink.rows)
+
+
+def test_a_loop_that_is_at_its_end_already_does_nothing() -> None:
+    service = Service(stops_at={0: 10, 2: 20})
+    service.loop.run()
+    assert ([], []) == (service.consumer.asked, service.log.commits)
+
+
+def test_an_end_of_partition_behind_the_position_moves_nothing_back() -> None:
+    service = Service()
+    service.loop.take_in([message(10), end_of_partition(8)])
+    assert {0: 11, 2: 20} == service.positions

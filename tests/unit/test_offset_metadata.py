@@ -35,6 +35,20 @@ def test_metadata_is_stored_in_the_form_the_design_gives() -> None:
     assert '{"v":1,"snapshot":7,"layout":"3/1/8","topic_id":"id-1"}' == metadata.encode()
 
 
+def test_an_order_that_was_carried_out_is_stored_too() -> None:
+    metadata = CommitMetadata(7, "3/1/8", "id-1", "0:100")
+    assert '{"v":1,"snapshot":7,"layout":"3/1/8","topic_id":"id-1","start_at":"0:100"}' == metadata.encode()
+
+
+@pytest.mark.parametrize("text", ["", "1/0", "1/0/x", "1/0/1/1", "a"])
+def test_a_layout_others_wrote_is_none(text: str) -> None:
+    assert Layout.parse(text) is None
+
+
+def test_a_layout_survives_the_round_trip() -> None:
+    assert Layout(3, 1, 8) == Layout.parse(str(Layout(3, 1, 8)))
+
+
 @given(st.one_of(st.none(), st.text(), st.recursive(st.none() | st.integers(), st.lists).map(str)))
 def test_what_others_wrote_is_no_metadata_of_ours(text: str | None) -> None:
     assert CommitMetadata.decode(text) is None

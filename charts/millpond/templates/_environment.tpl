@@ -44,6 +44,8 @@ default holds.
   (list "KAFKA_BOOTSTRAP_SERVERS" $p.kafka.bootstrapServers)
   (list "KAFKA_TOPIC" $p.topic)
   (list "KAFKA_AUTO_OFFSET_RESET" $p.kafka.autoOffsetReset)
+  (list "KAFKA_ON_DATA_LOSS" $p.kafka.onDataLoss)
+  (list "KAFKA_START_AT" $p.kafka.startAt)
   (list "GROUP_ID" $p.kafka.groupId)
   (list "BROKER_SOURCE" $p.kafka.source)
   (list "HOGLAKE_URL" $p.hoglake.url)
