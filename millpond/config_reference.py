@@ -55,6 +55,8 @@ def _default(entry: FieldInfo) -> str:
     value = entry.get_default(call_default_factory=True, validated_data={})
     if value is None or value == "" or value in ((), {}):
         return "unset"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
     return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
 
 
@@ -79,6 +81,8 @@ def _values(entry: FieldInfo) -> str:
 
 def _kind(annotation: Any) -> str:
     text = str(annotation)
+    if annotation is bool:
+        return "`true`, `false`"
     if "SecretStr" in text:
         return "secret"
     if "tuple" in text or "dict" in text:

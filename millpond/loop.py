@@ -19,7 +19,7 @@ from millpond.health import Health
 from millpond.logs import logger
 from millpond.metrics import Metrics
 from millpond.offsets import Offset, Partition, Positions
-from millpond.records import decode
+from millpond.records import KAFKA_COLUMNS, Decoded, decode, kept, with_kafka_columns
 
 _LONGEST_WAIT_SECONDS = 1.0
 _WAIT_IN_FLIGHT_SECONDS = 0.1
@@ -114,6 +114,7 @@ class Loop:
             Fatal: a position is outside the log; a restart decides it by the reset policy.
         """
         values: list[bytes] = []
+        carriers: list[Message] = []
         end: dict[Partition, Offset] = {}
         consumed: dict[Partition, int] = {}
         for message in messages:
@@ -133,19 +134,31 @@ class Loop:
             value = message.value()
             if value is not None:
                 values.append(value)
-        self._buffer_rows(values, end)
+                carriers.append(message)
+        self._buffer_rows(values, carriers, end)
         for partition, count in consumed.items():
             self._metrics.records_consumed.inc(count, partition=str(partition))
         self._metrics.pending_bytes.set(self._buffer.bytes)
         self._metrics.buffer_fullness.set(round(self._buffer.bytes / self._config.flush.size_bytes, 3))
 
-    def _buffer_rows(self, values: Sequence[bytes], end: Mapping[Partition, Offset]) -> None:
+    def _buffer_rows(
+        self, values: Sequence[bytes], carriers: Sequence[Message], end: Mapping[Partition, Offset]
+    ) -> None:
+        records = self._config.records
         started = time.perf_counter()
-        decoded = decode(values, self._config.records.typed_columns)
+        if records.kafka_columns:
+            decoded = decode(values, records.typed_columns, KAFKA_COLUMNS.names)
+            batch = with_kafka_columns(decoded.batch, kept(carriers, decoded.skipped))
+        else:
+            decoded = decode(values, records.typed_columns)
+            batch = decoded.batch
         if values:
             self._metrics.conversion_seconds.observe(time.perf_counter() - started)
-        self._buffer.add(decoded.batch, end)
-        self._metrics.records_skipped.inc(decoded.unparsed, reason="json_parse")
+        self._buffer.add(batch, end)
+        self._count_oddities(decoded)
+
+    def _count_oddities(self, decoded: Decoded) -> None:
+        self._metrics.records_skipped.inc(len(decoded.skipped), reason="json_parse")
         self._unusable |= decoded.unusable
         self._failed_pins.update(decoded.failed_pins)
         for target_type, count in decoded.coerced.items():

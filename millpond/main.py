@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 from types import FrameType
 
@@ -16,11 +17,12 @@ from millpond.deadline import Deadline, SideCalls, Watchdog
 from millpond.errors import ConfigError, DeadlineExceeded, Exhausted, Fatal, MillpondError, Retryable
 from millpond.flush import Publisher
 from millpond.health import Health
-from millpond.hoglake import HoglakeSink, connect
+from millpond.hoglake import NO_COLUMNS, HoglakeSink, connect
 from millpond.loop import Loop
 from millpond.metrics import Metrics
 from millpond.msk_iam import token_source
 from millpond.offset_metadata import Layout
+from millpond.records import KAFKA_COLUMNS
 from millpond.recovery import Recovered, recover
 from millpond.reset_policy import StartRules
 from millpond.server import OperatorServer
@@ -114,12 +116,15 @@ class Service:
             ordinal=config.service.ordinal,
             version=self._version,
             deadline=deadline,
+            fixed_columns=KAFKA_COLUMNS if config.records.kafka_columns else NO_COLUMNS,
         )
         layout = Layout(config.service.replicas, config.service.ordinal, topic.partitions)
         source = Source(
             topic.cluster_id, topic.name, topic.topic_id, config.group_id, config.flush.replay_epoch
         )
+        began = time.monotonic()
         recovered = self._recover(consumer, sink, source, layout, deadline)
+        recovery_seconds = round(time.monotonic() - began, 3)
         consumer.assign(recovered.positions)
         publisher = Publisher(
             sink,
@@ -150,6 +155,7 @@ class Service:
             partitions=len(recovered.positions),
             topic_partitions=topic.partitions,
             snapshot=recovered.snapshot,
+            recovery_seconds=recovery_seconds,
             positions=dict(list(recovered.positions.items())[:_NAMED_PARTITIONS]),
         )
         return self._loop

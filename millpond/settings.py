@@ -20,6 +20,7 @@ from pydantic_settings import (
 
 from millpond.budget import MAX_FLUSH_SECONDS
 from millpond.partition_by import PartitionTerm, parse_partition_by
+from millpond.records.kafka_columns import KAFKA_COLUMNS
 from millpond.records.names import IDENTIFIER, is_usable
 from millpond.records.pins import PIN_ARROW_TYPES
 from millpond.start_at import StartAt, parse_start_at
@@ -300,6 +301,22 @@ class RecordSettings(Section):
         alias="MILLPOND_TYPED_COLUMNS",
         description=f"Column types fixed by hand, `column:type` with type out of {', '.join(PIN_TYPES)}.",
     )
+    kafka_columns: bool = Field(
+        default=False,
+        alias="MILLPOND_KAFKA_COLUMNS",
+        description=f"`true` writes with each row where it comes from: `{'`, `'.join(KAFKA_COLUMNS.names)}`. "
+        "Keys of these names in a record are left out then.",
+    )
+
+    @model_validator(mode="after")
+    def _check_pins(self) -> Self:
+        pinned = self.typed_columns.keys() & set(KAFKA_COLUMNS.names)
+        if self.kafka_columns and pinned:
+            raise ValueError(
+                f"MILLPOND_TYPED_COLUMNS: {', '.join(sorted(pinned))} cannot be pinned; "
+                "MILLPOND_KAFKA_COLUMNS=true gives these columns their types"
+            )
+        return self
 
 
 class HoglakeSettings(Section):

@@ -22,6 +22,7 @@ from millpond.errors import Fatal, Fenced, Retryable
 from millpond.hoglake.bootstrap import probe_store, resolve_catalog
 from millpond.hoglake.client import CatalogClient
 from millpond.hoglake.conform import conform, stamp
+from millpond.hoglake.fixed_columns import NO_COLUMNS
 from millpond.hoglake.grouping import group_rows
 from millpond.hoglake.identity import Destination, flush_key
 from millpond.hoglake.judgement import Action, is_transient, judge_commit
@@ -70,12 +71,13 @@ class HoglakeSink:
         *,
         ordinal: int,
         version: str,
+        fixed_columns: pa.Schema = NO_COLUMNS,
     ) -> None:
         self._client = client
         self._catalog = catalog
         self._settings = settings
         self._layout = TableLayout(settings.partition_by, sort_by)
-        self._table = LiveTable(catalog, settings, self._layout, metrics)
+        self._table = LiveTable(catalog, settings, self._layout, metrics, fixed_columns=fixed_columns)
         self._metrics = metrics
         self._version = version
         self._author = f"millpond/{settings.table}/{ordinal}"
@@ -95,10 +97,12 @@ class HoglakeSink:
         ordinal: int,
         version: str,
         deadline: Deadline,
+        fixed_columns: pa.Schema = NO_COLUMNS,
     ) -> HoglakeSink:
         """A sink whose catalog is resolved, whose store takes writes, whose table, if any, was checked.
 
-        The sink owns `client` from here on; it is closed when this fails.
+        `fixed_columns` are those that the table may not have in other types. The sink owns `client` from
+        here on; it is closed when this fails.
 
         Raises:
             Fatal: names what is wrong and what to do.
@@ -108,7 +112,16 @@ class HoglakeSink:
         try:
             catalog = resolve_catalog(client, settings)
             probe_store(client, catalog, settings, metrics=metrics, side_calls=side_calls, deadline=deadline)
-            sink = cls(client, catalog, settings, sort_by, metrics, ordinal=ordinal, version=version)
+            sink = cls(
+                client,
+                catalog,
+                settings,
+                sort_by,
+                metrics,
+                ordinal=ordinal,
+                version=version,
+                fixed_columns=fixed_columns,
+            )
             sink._existing_table()
         except BaseException:
             client.close()

@@ -7,6 +7,7 @@ from pyhoglake import Catalog, NotFoundError, Table, TableInfo
 
 from millpond.errors import Fatal
 from millpond.hoglake.evolve import create_table, evolve, namespace_of, reconcile
+from millpond.hoglake.fixed_columns import check_fixed_columns
 from millpond.hoglake.identity import Destination
 from millpond.hoglake.layout import TableLayout, with_partition_columns
 from millpond.hoglake.shape import Shape, ShapeCache
@@ -22,11 +23,18 @@ class LiveTable:
     """
 
     def __init__(
-        self, catalog: Catalog, settings: HoglakeSettings, layout: TableLayout, metrics: Metrics
+        self,
+        catalog: Catalog,
+        settings: HoglakeSettings,
+        layout: TableLayout,
+        metrics: Metrics,
+        *,
+        fixed_columns: pa.Schema,
     ) -> None:
         self._catalog = catalog
         self._settings = settings
         self._layout = layout
+        self._fixed_columns = fixed_columns
         self._metrics = metrics
         self._cache = ShapeCache(catalog, metrics)
 
@@ -89,4 +97,5 @@ class LiveTable:
 
     def _adopt(self, handle: Table, info: TableInfo) -> Shape:
         """Every door a table comes through leads here."""
+        check_fixed_columns(info, self._fixed_columns)
         return self._cache.adopt(handle, reconcile(handle, info, self._layout))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,30 +19,31 @@ from millpond.records.pins import PIN_ARROW_TYPES, apply_pin
 class Decoded:
     """What became of the values: rows, and counts of everything that did not go in as it came.
 
-    `unparsed` counts values that are no JSON object; `unusable` holds the keys that can be no column.
+    `skipped` holds the indices of values that are no JSON object; `unusable` the keys that can be no column.
     `coerced` counts pinned columns by type, `failed_pins` values by column.
     """
 
     batch: pa.RecordBatch
-    unparsed: int
+    skipped: frozenset[int]
     unusable: frozenset[str]
     coerced: Mapping[str, int]
     failed_pins: Mapping[str, int]
 
 
-def decode(values: Sequence[bytes], pins: Mapping[str, str]) -> Decoded:
+def decode(values: Sequence[bytes], pins: Mapping[str, str], taken: Collection[str] = ()) -> Decoded:
     """Turn JSON objects into rows, in order. Total: no input raises.
 
     A value that is not a JSON object is skipped and counted. A key seen first in the last record is a
-    column all the same. Of a key that stands twice in one object the last value counts.
+    column all the same. Of a key that stands twice in one object the last value counts. Keys in `taken`
+    can be no columns: something else fills these.
     """
-    rows = _parse(values)
+    rows, skipped = _parse(values)
     unusable = set()
     coerced: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     arrays: dict[str, pa.Array] = {}
     for name in _names(rows):
-        if not is_usable(name):
+        if name in taken or not is_usable(name):
             unusable.add(name)
             continue
         arrays[name] = build_column([row.get(name) for row in rows])
@@ -54,20 +55,22 @@ def decode(values: Sequence[bytes], pins: Mapping[str, str]) -> Decoded:
         coerced[pin] += failed[name] == 0
     if not arrays:  # rows without a single usable key are rows still; this column carries their number
         arrays[INSERTED_AT] = pa.nulls(len(rows))
-    unparsed = len(values) - len(rows)
-    return Decoded(pa.RecordBatch.from_pydict(arrays), unparsed, frozenset(unusable), +coerced, +failed)
+    return Decoded(pa.RecordBatch.from_pydict(arrays), skipped, frozenset(unusable), +coerced, +failed)
 
 
-def _parse(values: Sequence[bytes]) -> list[dict[str, Any]]:
-    rows = []
-    for value in values:
+def _parse(values: Sequence[bytes]) -> tuple[list[dict[str, Any]], frozenset[int]]:
+    """The objects, and the indices of the values that are none."""
+    rows, skipped = [], []
+    for index, value in enumerate(values):
         try:
             row = orjson.loads(value)
         except ValueError:
-            continue  # counted by its absence
+            row = None
         if type(row) is dict:
             rows.append(row)
-    return rows
+        else:
+            skipped.append(index)
+    return rows, frozenset(skipped)
 
 
 def _names(rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:

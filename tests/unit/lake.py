@@ -15,8 +15,9 @@ from pyhoglake import HoglakeClient, Table, ops
 from millpond.deadline import Deadline, SideCalls
 from millpond.devstack.catalog.app import create_app
 from millpond.devstack.catalog.settings import CatalogSettings
-from millpond.hoglake import HoglakeSink, connect
+from millpond.hoglake import NO_COLUMNS, HoglakeSink, connect
 from millpond.metrics import Metrics
+from millpond.records import KAFKA_COLUMNS
 from millpond.sink import Flush, Published, Receipt
 from tests.unit.fakes import INSERTED_AT, SOURCE, metrics, positions, value
 from tests.unit.test_config import loaded
@@ -193,6 +194,7 @@ class Writer:
             ordinal=0,
             version="1.2.3",
             deadline=DEADLINE,
+            fixed_columns=KAFKA_COLUMNS if config.records.kafka_columns else NO_COLUMNS,
         )
         lake.transport.requests.clear()
         lake.store.puts.clear()

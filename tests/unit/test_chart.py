@@ -89,6 +89,7 @@ def test_the_service_reads_the_pipeline_that_the_values_describe() -> None:
     assert ("origin", "dest") == loaded.records.sort_by
     assert {"flight": "bigint", "time_hour": "timestamptz"} == loaded.records.typed_columns
     assert 3 == len(loaded.hoglake.partition_by)
+    assert loaded.records.kafka_columns
 
 
 def test_chart_defaults_are_the_services_own_defaults() -> None:

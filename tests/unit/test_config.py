@@ -45,6 +45,7 @@ DEFAULTS: dict[str, object] = {
     "MILLPOND_SERVICE_VERSION": None,
     "MILLPOND_SORT_BY": (),
     "MILLPOND_TYPED_COLUMNS": {},
+    "MILLPOND_KAFKA_COLUMNS": False,
     "HOGLAKE_DATA_PATH": None,
     "HOGLAKE_S3_ENDPOINT": None,
     "HOGLAKE_S3_REGION": None,

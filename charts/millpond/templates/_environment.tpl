@@ -62,6 +62,7 @@ default holds.
   (list "AWS_REGION" $p.awsRegion)
   (list "MILLPOND_SORT_BY" (join "," $p.sortBy))
   (list "MILLPOND_TYPED_COLUMNS" (join "," $pins))
+  (list "MILLPOND_KAFKA_COLUMNS" $p.kafkaColumns)
   (list "FLUSH_SIZE" $p.flush.sizeBytes)
   (list "FLUSH_INTERVAL_MS" $p.flush.intervalMs)
   (list "FLUSH_DEADLINE_S" $p.flush.deadlineSeconds)
