@@ -13,6 +13,8 @@ from millpond.errors import DeadlineExceeded
 T = TypeVar("T")
 Clock = Callable[[], float]
 
+_LOOK_SECONDS = 0.5  # a deadline may come nearer while somebody waits
+
 
 class Deadline:
     """A point in time that every nested wait is cut to. It can come nearer, never move away."""
@@ -83,7 +85,8 @@ class SideCalls:
 
         thread = threading.Thread(target=target, name=f"side-{what}", daemon=True)
         thread.start()
-        thread.join(deadline.remaining())
+        while thread.is_alive() and deadline.remaining() > 0:
+            thread.join(deadline.cut(_LOOK_SECONDS))
         if thread.is_alive():
             self.abandoned += 1
             raise DeadlineExceeded(f"{what} did not return in time")

@@ -8,9 +8,11 @@ from typing import Any
 from urllib.parse import quote
 
 import httpx
-from pyhoglake import HoglakeClient, HoglakeError, MalformedResponseError, S3Config
+from pyhoglake import HoglakeClient, HoglakeError, MalformedResponseError
 
 from millpond.deadline import Deadline
+from millpond.hoglake.store import BoundedStore
+from millpond.hoglake.uploads import UploadLog
 
 CONNECT_SECONDS = 3
 
@@ -22,8 +24,9 @@ class CatalogClient(HoglakeClient):
     it throws the header away. The httpx client it holds is private; a test on both client lines pins it.
     """
 
-    def __init__(self, url: str, *, store: S3Config, timeout: float) -> None:
+    def __init__(self, url: str, *, store: BoundedStore, timeout: float) -> None:
         super().__init__(url, s3=store, timeout=timeout)
+        self._store = store
         self._request_seconds = timeout
         self._deadline: Deadline | None = None
         self._retry_after: float | None = None
@@ -40,9 +43,19 @@ class CatalogClient(HoglakeClient):
             malformed.retryable = True  # a commit's outcome is unknown then; pyhoglake keeps its basis
             raise malformed from error
 
+    def close(self) -> None:
+        """Close the connections to both servers."""
+        super().close()
+        self._store.close()
+
     def bind(self, deadline: Deadline) -> None:
-        """Cut all requests from now on to what is left of `deadline`."""
-        self._deadline = deadline
+        """Cut all requests and uploads from now on to what is left of `deadline`."""
+        self._deadline = self._store.deadline = deadline
+
+    def note_uploads(self) -> UploadLog:
+        """A new log of what becomes of the uploads from now on."""
+        self._store.uploads = UploadLog()
+        return self._store.uploads
 
     def take_retry_after(self) -> float | None:
         """Seconds the last 429 or 503 asked us to wait; told once."""

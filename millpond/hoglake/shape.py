@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 from pyhoglake import Catalog, HoglakeError, Table, TableInfo
@@ -22,6 +23,18 @@ class Shape:
 
     handle: Table
     info: TableInfo
+
+
+def with_basis_of(info: TableInfo, payload: dict[str, Any]) -> dict[str, Any]:
+    """A commit request whose conflict basis is not younger than `info`, by which its files were cut.
+
+    The client takes the basis of its own copy. Had it read that copy anew between our look at the table and
+    its own, a spec changed meanwhile would lie before the basis, and files cut by the old spec be accepted.
+    """
+    basis = info.read_snapshot_id
+    if basis is None or payload["read_snapshot"] <= basis:
+        return payload
+    return payload | {"read_snapshot": basis}
 
 
 class ShapeCache:

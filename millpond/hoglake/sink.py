@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import httpx
@@ -13,49 +13,27 @@ from pyhoglake import (
     CommitConflictError,
     HoglakeError,
     IncarnationChangedError,
-    Table,
-    ValidationError,
 )
 
-from millpond.deadline import Deadline, SideCalls
+from millpond.deadline import Clock, Deadline, SideCalls
 from millpond.errors import Fatal, Fenced, Retryable
 from millpond.hoglake.bootstrap import probe_store, resolve_catalog
 from millpond.hoglake.client import CatalogClient
-from millpond.hoglake.conform import conform, stamp
 from millpond.hoglake.fixed_columns import NO_COLUMNS
-from millpond.hoglake.grouping import group_rows
 from millpond.hoglake.identity import Destination, flush_key
 from millpond.hoglake.judgement import Action, is_transient, judge_commit
 from millpond.hoglake.layout import TableLayout
-from millpond.hoglake.ledger import write_ledger
 from millpond.hoglake.orphans import NAMED_URIS, Reason, report_orphans
+from millpond.hoglake.prepare import Prepared, Preparer
 from millpond.hoglake.published import read_history, read_receipt
 from millpond.hoglake.shape import Shape
 from millpond.hoglake.tables import LiveTable
 from millpond.logs import logger
 from millpond.metrics import Metrics
-from millpond.records.unify import unify
 from millpond.settings import HoglakeSettings
 from millpond.sink import Flush, History, Published, Receipt, Source
 
 T = TypeVar("T")
-
-
-@dataclass
-class _Prepared:
-    """A flush whose objects are in the store and whose commit request is ready, byte for byte."""
-
-    flush: Flush
-    key: str
-    destination: Destination
-    handle: Table
-    payload: dict[str, Any]
-    nulled: Mapping[str, int]
-    sent: int = 0
-
-    @property
-    def uris(self) -> list[str]:
-        return [file["path"] for group in self.payload["appends"] for file in group["files"]]
 
 
 class HoglakeSink:
@@ -69,20 +47,30 @@ class HoglakeSink:
         sort_by: tuple[str, ...],
         metrics: Metrics,
         *,
+        side_calls: SideCalls,
         ordinal: int,
         version: str,
-        fixed_columns: pa.Schema = NO_COLUMNS,
+        fixed_columns: pa.Schema,
+        clock: Clock,
     ) -> None:
         self._client = client
         self._catalog = catalog
         self._settings = settings
-        self._layout = TableLayout(settings.partition_by, sort_by)
-        self._table = LiveTable(catalog, settings, self._layout, metrics, fixed_columns=fixed_columns)
+        layout = TableLayout(settings.partition_by, sort_by)
+        self._table = LiveTable(catalog, settings, layout, metrics, fixed_columns=fixed_columns, clock=clock)
+        self._preparer = Preparer(
+            client,
+            self._table,
+            layout,
+            metrics,
+            side_calls,
+            upload_concurrency=settings.upload_concurrency,
+            author=f"millpond/{settings.table}/{ordinal}",
+            version=version,
+        )
         self._metrics = metrics
-        self._version = version
-        self._author = f"millpond/{settings.table}/{ordinal}"
         self._log = logger(table=f"{settings.catalog}.{self._table}")
-        self._prepared: _Prepared | None = None
+        self._prepared: Prepared | None = None
         self._missing_at_commit = False
 
     @classmethod
@@ -98,11 +86,12 @@ class HoglakeSink:
         version: str,
         deadline: Deadline,
         fixed_columns: pa.Schema = NO_COLUMNS,
+        clock: Clock = time.monotonic,
     ) -> HoglakeSink:
         """A sink whose catalog is resolved, whose store takes writes, whose table, if any, was checked.
 
-        `fixed_columns` are those that the table may not have in other types. The sink owns `client` from
-        here on; it is closed when this fails.
+        `fixed_columns` are those that the table may not have in other types, `clock` times what is known of
+        it. The sink owns `client` from here on; it is closed when this fails.
 
         Raises:
             Fatal: names what is wrong and what to do.
@@ -118,9 +107,11 @@ class HoglakeSink:
                 settings,
                 sort_by,
                 metrics,
+                side_calls=side_calls,
                 ordinal=ordinal,
                 version=version,
                 fixed_columns=fixed_columns,
+                clock=clock,
             )
             sink._existing_table()
         except BaseException:
@@ -161,7 +152,7 @@ class HoglakeSink:
             self._let_go("superseded")
         if self._prepared is None:
             self._prepared = self._translating(
-                lambda: self._prepare(source, flush, deadline), "preparing a flush"
+                lambda: self._preparer.prepare(source, flush, deadline), "preparing a flush"
             )
 
     def publish(self, source: Source, flush: Flush, deadline: Deadline) -> Receipt:
@@ -181,51 +172,7 @@ class HoglakeSink:
         self._let_go("shutdown")
         self._client.close()
 
-    def _prepare(self, source: Source, flush: Flush, deadline: Deadline) -> _Prepared:
-        table = stamp(unify(flush.batches), flush.inserted_at)
-        shape = self._table.made_for(table)
-        try:
-            return self._encode(shape, table, source, flush, deadline)
-        except ValidationError as error:
-            # The client found the columns it read to be others than ours, before any upload (status None).
-            if error.status_code is not None or _uploaded(error):
-                raise
-            self._metrics.errors.inc(type="schema")
-            self._table.forget_shape()
-            return self._encode(self._table.made_for(table), table, source, flush, deadline)
-
-    def _encode(
-        self, shape: Shape, table: pa.Table, source: Source, flush: Flush, deadline: Deadline
-    ) -> _Prepared:
-        conformed = conform(table, shape.info)
-        grouped = group_rows(conformed.table, shape.info, self._layout.sort_by)
-        if grouped.unsorted_rows:
-            self._metrics.sort_skipped.inc(grouped.unsorted_rows, reason=grouped.unsorted_reason)
-        destination = self._table.destination(shape)
-        message = write_ledger(
-            flush,
-            source,
-            destination,
-            version=self._version,
-            files=len(grouped.groups),
-            partition_groups=len(grouped.groups) if self._layout.partition_by else 0,
-        )
-        key = flush_key(destination, source, flush.start)
-        deadline.check("uploading")
-        try:
-            payload = shape.handle.prepare_append_tables(
-                grouped.groups,
-                idempotency_key=key,
-                expected_table_uuid=shape.info.table_uuid,
-                concurrency=self._settings.upload_concurrency,
-            )
-        except BaseException as error:
-            report_orphans(self._metrics, "prepare_failed", _uploaded(error))
-            raise
-        payload |= {"author": self._author, "message": message}
-        return _Prepared(flush, key, destination, shape.handle, payload, conformed.nulled)
-
-    def _publish(self, prepared: _Prepared, source: Source, deadline: Deadline) -> Receipt:
+    def _publish(self, prepared: Prepared, source: Source, deadline: Deadline) -> Receipt:
         deadline.check("publishing")  # past it nothing is sent any more, also after a SIGSTOP
         prepared.sent += 1
         try:
@@ -237,7 +184,7 @@ class HoglakeSink:
             self._metrics.commit_replays.inc(outcome="replayed")
         return Receipt(result.snapshot_id, prepared.flush.rows, len(prepared.uris))
 
-    def _published(self, prepared: _Prepared) -> None:
+    def _published(self, prepared: Prepared) -> None:
         self._prepared = None
         self._missing_at_commit = False
         self._metrics.files_written.inc(len(prepared.uris))
@@ -245,7 +192,7 @@ class HoglakeSink:
             self._metrics.errors.inc(type="column_coercion")
             self._log.warning("values do not fit the column and became null", column=column, values=count)
 
-    def _refused(self, error: Exception, prepared: _Prepared, source: Source) -> Receipt:
+    def _refused(self, error: Exception, prepared: Prepared, source: Source) -> Receipt:
         judgement = judge_commit(error)
         if judgement is None:
             raise error
@@ -273,7 +220,7 @@ class HoglakeSink:
             f"the flush is prepared anew: {_tell(error)}", is_contention=_is_contention(error)
         ) from error
 
-    def _settle(self, error: Exception, prepared: _Prepared, source: Source) -> Receipt:
+    def _settle(self, error: Exception, prepared: Prepared, source: Source) -> Receipt:
         """A 422: the key is taken, or the payload is wrong. Only the receipt tells (contract 19.4)."""
         published = self._receipt(prepared.key, source, prepared.destination)
         if published is None:
@@ -349,11 +296,6 @@ class HoglakeSink:
 def _is_contention(error: Exception) -> bool:
     """What the client calls a retryable conflict (behaviour 2, error classification)."""
     return isinstance(error, CommitConflictError) and error.retryable
-
-
-def _uploaded(error: BaseException) -> Sequence[str]:
-    """The objects pyhoglake had put when a prepare failed."""
-    return tuple(getattr(error, "uploaded_uris", ()))
 
 
 def _tell(error: Exception) -> str:

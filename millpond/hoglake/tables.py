@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pyhoglake import Catalog, NotFoundError, Table, TableInfo
 
+from millpond.deadline import Clock
 from millpond.errors import Fatal
 from millpond.hoglake.evolve import create_table, evolve, namespace_of, reconcile
 from millpond.hoglake.fixed_columns import check_fixed_columns
@@ -30,13 +31,14 @@ class LiveTable:
         metrics: Metrics,
         *,
         fixed_columns: pa.Schema,
+        clock: Clock,
     ) -> None:
         self._catalog = catalog
         self._settings = settings
         self._layout = layout
         self._fixed_columns = fixed_columns
         self._metrics = metrics
-        self._cache = ShapeCache(catalog, metrics)
+        self._cache = ShapeCache(catalog, metrics, clock=clock)
 
     def __str__(self) -> str:
         return f"{self._settings.namespace}.{self._settings.table}"

@@ -44,7 +44,7 @@ def _no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
     running = Lake(tmp_path / "catalog.sqlite")
-    monkeypatch.setattr(BoundedStore, "put_client", lambda _self, _connections: running.store)
+    monkeypatch.setattr(BoundedStore, "connection", lambda _self, _connections, _seconds: running.store)
     yield running
     running.close()
 

@@ -1,8 +1,10 @@
 """The development catalog in this process, an object store in memory, and a sink that writes to both."""
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pyarrow.parquet as pq
 from botocore.exceptions import ClientError
 from pyhoglake import HoglakeClient, Table, ops
 
-from millpond.deadline import Deadline, SideCalls
+from millpond.deadline import Clock, Deadline, SideCalls
 from millpond.devstack.catalog.app import create_app
 from millpond.devstack.catalog.settings import CatalogSettings
 from millpond.hoglake import NO_COLUMNS, HoglakeSink, connect
@@ -24,6 +26,7 @@ from tests.unit.test_config import loaded
 
 URL = "http://catalog"
 DEADLINE = Deadline(600)
+PROBE = "data/_millpond/probe"
 Send = Callable[[], httpx.Response]
 Fault = Callable[[Send], httpx.Response]
 """What happens to a commit instead of being sent; it may send it, too."""
@@ -72,22 +75,49 @@ class InProcess(httpx.BaseTransport):
         return httpx.Response(given.status_code, headers=given.headers, content=given.content)
 
 
+@dataclass(frozen=True)
+class Lost:
+    """The fate of a put that is carried out and whose answer never comes."""
+
+    error: Exception
+
+
 class MemoryStore:
-    """Objects by bucket and key. `failures` are the fates of the next puts; one that fails stores nothing."""
+    """Objects by bucket and key, put by many threads at once.
+
+    `failures` are the fates of the next puts, unless `harm` decides by key; `unanswered` those of questions.
+    `overwritten` names every object that a put without a condition found there already.
+    """
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
         self.puts: list[str] = []
-        self.failures: deque[Exception | None] = deque()
+        self.overwritten: list[str] = []
+        self.failures: deque[Exception | Lost | None] = deque()
+        self.harm: Callable[[str], Exception | Lost | None] = lambda _: None
+        self.unanswered: deque[Exception] = deque()
         self.on_put: Callable[[], None] = lambda: None
 
-    def put_object(self, *, Bucket: str, Key: str, Body: Any) -> None:  # noqa: N803 - boto3's names
+    def put_object(self, *, Bucket: str, Key: str, Body: Any, IfNoneMatch: str = "") -> None:  # noqa: N803 - boto3's names
         self.puts.append(Key)
         self.on_put()
-        failure = self.failures.popleft() if self.failures else None
-        if failure is not None:
-            raise failure
-        self.objects[f"s3://{Bucket}/{Key}"] = Body if isinstance(Body, bytes) else Body.read()
+        fate = self.failures.popleft() if self.failures else self.harm(Key)
+        if isinstance(fate, Exception):
+            raise fate
+        uri = f"s3://{Bucket}/{Key}"
+        if uri in self.objects and IfNoneMatch:
+            raise answered(412, "PreconditionFailed")
+        if uri in self.objects and Key != PROBE:
+            self.overwritten.append(Key)
+        self.objects[uri] = Body if isinstance(Body, bytes) else Body.read()
+        if fate is not None:
+            raise fate.error
+
+    def head_object(self, *, Bucket: str, Key: str) -> None:  # noqa: N803 - boto3's names
+        if self.unanswered:
+            raise self.unanswered.popleft()
+        if f"s3://{Bucket}/{Key}" not in self.objects:
+            raise answered(404, "404")
 
     def delete_object(self, *, Bucket: str, Key: str) -> None:  # noqa: N803 - boto3's names
         self.objects.pop(f"s3://{Bucket}/{Key}", None)
@@ -131,9 +161,15 @@ class Lake:
         self.transport.shut_down()
 
 
+def answered(status: int, code: str) -> ClientError:
+    """What a store answers when it does not do what it was asked to."""
+    metadata: Any = {"HTTPStatusCode": status}
+    return ClientError({"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": metadata}, "PutObject")
+
+
 def denied() -> ClientError:
     """What a store answers to a role without the right."""
-    return ClientError({"Error": {"Code": "AccessDenied", "Message": "no"}}, "PutObject")
+    return answered(403, "AccessDenied")
 
 
 def lost_before(_: Send) -> httpx.Response:
@@ -164,9 +200,9 @@ def after(act: Callable[[], object]) -> Fault:
     return fault
 
 
-def flush_of(values: list[Any], *, start: int = 10, end: int | None = None) -> Flush:
-    """A flush of one partition with one row for each value, in the partitions of their remainders by two."""
-    batch = pa.record_batch({"n": pa.array(values), "side": [str(n % 2) for n in range(len(values))]})
+def flush_of(values: list[Any], *, start: int = 10, end: int | None = None, sides: int = 2) -> Flush:
+    """A flush of one partition with one row for each value, dealt to so many partitions of the table."""
+    batch = pa.record_batch({"n": pa.array(values), "side": [str(n % sides) for n in range(len(values))]})
     last = start + len(values) if end is None else end
     return Flush(
         positions({0: start}), positions({0: last}), [batch], len(values), batch.nbytes, "size", INSERTED_AT
@@ -176,7 +212,7 @@ def flush_of(values: list[Any], *, start: int = 10, end: int | None = None) -> F
 class Writer:
     """A sink with its series."""
 
-    def __init__(self, lake: Lake, **environ: str) -> None:
+    def __init__(self, lake: Lake, clock: Clock = time.monotonic, /, **environ: str) -> None:
         self.lake = lake
         self.metrics: Metrics = metrics()
         config = loaded(
@@ -199,9 +235,9 @@ class Writer:
         lake.transport.requests.clear()
         lake.store.puts.clear()
 
-    def write(self, flush: Flush) -> Receipt:
-        self.sink.prepare(SOURCE, flush, DEADLINE)
-        return self.sink.publish(SOURCE, flush, DEADLINE)
+    def write(self, flush: Flush, deadline: Deadline = DEADLINE) -> Receipt:
+        self.sink.prepare(SOURCE, flush, deadline)
+        return self.sink.publish(SOURCE, flush, deadline)
 
     def orphans(self, reason: str) -> float:
         return value(self.metrics, "millpond_hoglake_orphaned_files_total", reason=reason) or 0

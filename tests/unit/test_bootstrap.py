@@ -36,7 +36,7 @@ class Probe:
         self.store = MemoryStore()
         self.metrics = metrics()
         self.data_path = data_path
-        monkeypatch.setattr(BoundedStore, "put_client", lambda _self, _connections: self.store)
+        monkeypatch.setattr(BoundedStore, "connection", lambda _self, _connections, _seconds: self.store)
 
     def run(self, **environ: str) -> None:
         options = settings(**environ)
@@ -47,7 +47,7 @@ class Probe:
             )
 
     def complaint(self, failure: Exception, **environ: str) -> str:
-        self.store.failures.append(failure)
+        self.store.harm = lambda _: failure
         with pytest.raises(Fatal) as refusal:
             self.run(**environ)
         return str(refusal.value)
