@@ -20,6 +20,8 @@ from millpond.settings import (
     ServiceSettings,
 )
 
+TOPIC_LOOK_SECONDS = 60.0
+
 
 @dataclass(frozen=True)
 class Config:
@@ -38,6 +40,12 @@ class Config:
         """The Kafka group that stores the offsets; the destination is in it so that a shadow shares none."""
         derived = f"millpond-{self.service.destination}-{self.kafka.topic}-{self.hoglake.table}"
         return self.kafka.group_id or derived
+
+    @property
+    def topic_look_seconds(self) -> float:
+        """How often the topic is looked at for new partitions: librdkafka's own interval, where set."""
+        text = self.consumer_overrides.get("topic.metadata.refresh.interval.ms", "")
+        return int(text) / 1000 if text.isdecimal() else TOPIC_LOOK_SECONDS
 
     @property
     def pipeline(self) -> str:

@@ -36,6 +36,7 @@ from millpond.offsets import Offset, Partition, Positions, owned_partitions
 from millpond.reset_policy import Watermarks
 
 _REQUEST_SECONDS = 10.0
+_LOOK_SECONDS = 1.0
 _TOPIC_ID_SECONDS = 3.0  # good to have, not worth the start
 
 _CONSUMER_ONLY = (
@@ -154,6 +155,17 @@ class TopicConsumer:
                 f"REPLICA_COUNT={self._replicas}; run at most {count} replicas"
             )
         return Topic(self._name, count, metadata.cluster_id or "", self._topic_id(deadline))
+
+    def partition_count(self) -> int | None:
+        """How many partitions the topic has now, None when no broker says so within a second."""
+        try:
+            topic = self._admin.list_topics(self._name, timeout=_LOOK_SECONDS).topics[self._name]
+        except KafkaException:
+            self._metrics.errors.inc(type="kafka")
+            return None
+        if topic.error is not None or not topic.partitions:
+            return None  # gone, or a broker that does not know yet; reading will tell
+        return len(topic.partitions)
 
     def committed(self, deadline: Deadline) -> dict[Partition, Committed]:
         """What the group's coordinator holds for each owned partition.

@@ -45,6 +45,7 @@ class Loop:
         stop: threading.Event,
         metrics: Metrics,
         health: Health,
+        partition_count: int,
         stops_at: Positions | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -59,12 +60,15 @@ class Loop:
         self._stop = stop
         self._metrics = metrics
         self._health = health
+        self._partition_count = partition_count
         self._stops_at = stops_at
         self._clock = clock
         self._next_renewal = clock() + RENEWAL_SECONDS
         self._next_heartbeat = clock() + _HEARTBEAT_SECONDS
         self._next_lag = clock()
+        self._next_topic_look = clock() + config.topic_look_seconds
         self._log = logger()
+        self.topic_changed = False
 
     @property
     def is_flushing(self) -> bool:
@@ -72,14 +76,14 @@ class Loop:
         return self._in_flight is not None
 
     def run(self) -> None:
-        """Until `stop` is set, or the end is reached where one was given: read, and flush what is due.
+        """Until `stop` is set, the topic has other partitions, or a given end is reached: read and flush.
 
-        Then flush what is left and return.
+        Then flush what is left and return. `topic_changed` tells that a new loop has to go on.
 
         Raises:
             MillpondError: what ends the process; nothing is flushed after it.
         """
-        while not self._stop.is_set() and not self._is_at_end():
+        while not (self._stop.is_set() or self.topic_changed or self._is_at_end()):
             self.turn()
         self._finish()
 
@@ -105,7 +109,22 @@ class Loop:
                 self._launch(trigger, Deadline(self._config.flush.deadline_seconds))
             elif self._clock() >= self._next_renewal:
                 self._renew()
+        self._look_at_topic()
         self._sample()
+
+    def _look_at_topic(self) -> None:
+        """See whether partitions were added: an assigned consumer is never told (librdkafka 461)."""
+        if self._clock() < self._next_topic_look:
+            return
+        self._next_topic_look = self._clock() + self._config.topic_look_seconds
+        count = self._consumer.partition_count()
+        if count is not None and count != self._partition_count:
+            self._log.warning(
+                "the topic has other partitions than at the start; sharing them out anew",
+                partitions_then=self._partition_count,
+                partitions_now=count,
+            )
+            self.topic_changed = True
 
     def take_in(self, messages: Sequence[Message]) -> None:
         """Decode the messages of one consume call and buffer the rows, then the positions after them.

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from types import FrameType
+from typing import ParamSpec, TypeVar
 
 from millpond import __version__, logs
 from millpond.config import Config, load
@@ -27,6 +28,9 @@ from millpond.recovery import Recovered, recover
 from millpond.reset_policy import StartRules
 from millpond.server import OperatorServer
 from millpond.sink import Source
+
+T = TypeVar("T")
+P = ParamSpec("P")
 
 START_SECONDS = 22.0
 _CLOSE_SECONDS = 5.0
@@ -90,8 +94,19 @@ class Service:
         self._server = OperatorServer(self._config.service.http_port, self._metrics, self._health)
         self._server.start()
         self._log.info("listening", port=self._server.port)
+        deadline = Deadline(START_SECONDS)
+        consumer, sink = self._in_time(self._connect, deadline)
+        while True:
+            loop = self._loop = self._in_time(self._plan, consumer, sink, deadline)
+            loop.run()
+            if not loop.topic_changed or self._stop.is_set():
+                return
+            deadline = Deadline(START_SECONDS)
+
+    def _in_time(self, step: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
+        """The result of a step of the start; the error of one that took too long says where to look."""
         try:
-            loop = self._build(Deadline(START_SECONDS))
+            return step(*arguments, **named)
         except DeadlineExceeded as error:
             config = self._config
             raise Fatal(
@@ -99,14 +114,12 @@ class Service:
                 f"{config.kafka.bootstrap_servers}, the catalog at {config.hoglake.url} and its object store "
                 "one answers too slowly: look at the steps logged above"
             ) from error
-        loop.run()
 
-    def _build(self, deadline: Deadline) -> Loop:
-        """All parts, connected and recovered; the loop is ready to run."""
+    def _connect(self, deadline: Deadline) -> tuple[TopicConsumer, HoglakeSink]:
+        """The two ends, each ready to be asked."""
         config = self._config
         token = token_source(config, self._metrics)
         consumer = self._consumer = TopicConsumer(config, self._metrics, self._side_calls, token=token)
-        topic = consumer.connect(deadline)
         sink = self._sink = HoglakeSink.open(
             connect(config.hoglake),
             config.hoglake,
@@ -118,6 +131,12 @@ class Service:
             deadline=deadline,
             fixed_columns=KAFKA_COLUMNS if config.records.kafka_columns else NO_COLUMNS,
         )
+        return consumer, sink
+
+    def _plan(self, consumer: TopicConsumer, sink: HoglakeSink, deadline: Deadline) -> Loop:
+        """The topic shared out, every position settled: a loop that is ready to run."""
+        config = self._config
+        topic = consumer.connect(deadline)
         layout = Layout(config.service.replicas, config.service.ordinal, topic.partitions)
         source = Source(
             topic.cluster_id, topic.name, topic.topic_id, config.group_id, config.flush.replay_epoch
@@ -136,16 +155,6 @@ class Service:
             metrics=self._metrics,
             start_at=str(config.kafka.start_at or ""),
         )
-        self._loop = Loop(
-            config,
-            consumer,
-            publisher,
-            recovered.positions,
-            stop=self._stop,
-            metrics=self._metrics,
-            health=self._health,
-            stops_at=recovered.ends if config.flush.stops_at_end else None,
-        )
         if not self._stop.is_set():
             self._health.ready()
         self._log.info(
@@ -158,7 +167,17 @@ class Service:
             recovery_seconds=recovery_seconds,
             positions=dict(list(recovered.positions.items())[:_NAMED_PARTITIONS]),
         )
-        return self._loop
+        return Loop(
+            config,
+            consumer,
+            publisher,
+            recovered.positions,
+            stop=self._stop,
+            metrics=self._metrics,
+            health=self._health,
+            partition_count=topic.partitions,
+            stops_at=recovered.ends if config.flush.stops_at_end else None,
+        )
 
     def _recover(
         self, consumer: TopicConsumer, sink: HoglakeSink, source: Source, layout: Layout, deadline: Deadline

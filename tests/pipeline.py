@@ -115,6 +115,16 @@ class Pipeline:
         assert self._producer.flush(20) == 0
         assert not refused
 
+    def grow(self, partitions: int) -> None:
+        """Count on more partitions, which the topic was given, as soon as the producer knows them."""
+
+        def count() -> int:
+            return len(self._producer.list_topics(self.topic, timeout=5).topics[self.topic].partitions)
+
+        wait_until(lambda: count() == partitions, "the new partitions")
+        self.produced += [0] * (partitions - self.partitions)
+        self.partitions = partitions
+
     def service(self, *, ordinal: int = 0, **settings: str) -> ServiceProcess:
         """A service that drains; it is killed with the pipeline when it still runs then."""
         service = self.unstarted(ordinal=ordinal, **settings)

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from millpond.devstack.broker import BrokerKind
 from millpond.devstack.stack import Stack, StackOptions
@@ -112,6 +112,21 @@ def test_a_topic_made_again_is_read_from_its_beginning(drained: Pipeline) -> Non
     drained.produce([{"n": RECORDS + number} for number in range(RECORDS + 20)])
     drain(drained)
     assert list(range(2 * RECORDS + 20)) == numbers(drained)
+
+
+def test_a_topic_that_grows_is_read_whole_by_the_running_service(drained: Pipeline) -> None:
+    """C07, C19, D12: what came into the new partitions before anybody knew of them is read, too."""
+    service = drained.service(
+        KAFKA_AUTO_OFFSET_RESET="latest", KAFKA_CONSUMER_TOPIC_METADATA_REFRESH_INTERVAL_MS="1000"
+    )
+    servers = drained.stack.broker.bootstrap_servers
+    client = AdminClient({"bootstrap.servers": servers, "log_level": 2})
+    client.create_partitions([NewPartitions(drained.topic, 4)])[drained.topic].result(10)
+    drained.grow(4)
+    drained.produce([{"n": number} for number in range(RECORDS, 2 * RECORDS)])
+    drained.wait_for_all()
+    assert list(range(2 * RECORDS)) == numbers(drained)
+    assert service.is_running
 
 
 def test_transactions_do_not_keep_a_backlog_from_ending(

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import KafkaError, Message
 
 from millpond import loop as loop_module
+from millpond.config import TOPIC_LOOK_SECONDS
 from millpond.errors import Fatal, Fenced, Retryable
 from millpond.flush import Publisher
 from millpond.health import Health
@@ -50,6 +51,7 @@ class FakeConsumer:
         self.batches: deque[list[Message]] = deque()
         self.asked: list[tuple[int, float]] = []
         self.ends: dict[int, int] = {}
+        self.partitions: int | None = 4
         self.when_empty: Any = lambda: None
 
     def consume(self, count: int, seconds: float) -> Sequence[Message]:
@@ -58,6 +60,9 @@ class FakeConsumer:
             return self.batches.popleft()
         self.when_empty()
         return []
+
+    def partition_count(self) -> int | None:
+        return self.partitions
 
     def known_end(self, partition: Partition) -> Offset | None:
         end = self.ends.get(partition)
@@ -91,6 +96,7 @@ class Service:
             stop=self.stop,
             metrics=self.metrics,
             health=self.health,
+            partition_count=4,
             stops_at=None if stops_at is None else positions(stops_at),
             clock=self.clock,
         )
@@ -439,3 +445,32 @@ def test_an_end_of_partition_behind_the_position_moves_nothing_back() -> None:
     service = Service()
     service.loop.take_in([message(10), end_of_partition(8)])
     assert {0: 11, 2: 20} == service.positions
+
+
+@pytest.mark.parametrize("seen", [4, None])
+def test_a_topic_that_did_not_change_is_drained_on(seen: int | None) -> None:
+    service = Service()
+    service.consumer.partitions = seen
+    idle(service, TOPIC_LOOK_SECONDS)
+    assert not service.loop.topic_changed
+
+
+def test_a_topic_that_grew_ends_the_loop_with_everything_published() -> None:
+    """C07: another loop shares the partitions out anew."""
+    service = Service()
+    service.loop.take_in([message(10)])
+    service.consumer.partitions = 5
+    service.consumer.when_empty = lambda: service.clock.advance(TOPIC_LOOK_SECONDS)
+    service.loop.run()
+    assert service.loop.topic_changed
+    assert {0: 11, 2: 20} == service.log.offsets
+
+
+def test_the_topic_is_looked_at_as_often_as_the_client_is_told_to() -> None:
+    """C19."""
+    service = Service(KAFKA_CONSUMER_TOPIC_METADATA_REFRESH_INTERVAL_MS="2000")
+    service.consumer.partitions = 5
+    idle(service, 1)
+    assert not service.loop.topic_changed
+    idle(service, 1)
+    assert service.loop.topic_changed
