@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 import httpx
 import pyarrow as pa
@@ -50,13 +51,11 @@ def namespace_of(catalog: Catalog, name: str) -> Namespace:
         return catalog.namespace(name)  # another replica was faster
 
 
-def create_table(namespace: Namespace, name: str, batch: pa.Table) -> Table:
-    """The table, made with the columns of `batch` that have a type, and `_inserted_at`."""
+def create_table(namespace: Namespace, name: str, batch: pa.Table) -> None:
+    """Make the table with the columns of `batch` that have a type, and `_inserted_at`."""
     fields = [pa.field(field.name, field.type) for field in _typed(batch) if field.name != INSERTED_AT]
-    try:
-        return namespace.create_table(name, pa.schema([*fields, pa.field(INSERTED_AT, TIMESTAMPTZ)]))
-    except AlreadyExistsError:
-        return namespace.table(name)  # another replica was faster
+    with suppress(AlreadyExistsError):  # another replica was faster
+        namespace.create_table(name, pa.schema([*fields, pa.field(INSERTED_AT, TIMESTAMPTZ)]))
 
 
 def reconcile(handle: Table, info: TableInfo, layout: TableLayout) -> TableInfo:

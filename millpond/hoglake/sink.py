@@ -57,7 +57,9 @@ class HoglakeSink:
         self._catalog = catalog
         self._settings = settings
         layout = TableLayout(settings.partition_by, sort_by)
-        self._table = LiveTable(catalog, settings, layout, metrics, fixed_columns=fixed_columns, clock=clock)
+        self._table = LiveTable(
+            client, catalog, settings, layout, metrics, fixed_columns=fixed_columns, clock=clock
+        )
         self._preparer = Preparer(
             client,
             self._table,

@@ -7,6 +7,7 @@ from pyhoglake import Catalog, NotFoundError, Table, TableInfo
 
 from millpond.deadline import Clock
 from millpond.errors import Fatal
+from millpond.hoglake.client import CatalogClient
 from millpond.hoglake.evolve import create_table, evolve, namespace_of, reconcile
 from millpond.hoglake.fixed_columns import check_fixed_columns
 from millpond.hoglake.identity import Destination
@@ -25,6 +26,7 @@ class LiveTable:
 
     def __init__(
         self,
+        client: CatalogClient,
         catalog: Catalog,
         settings: HoglakeSettings,
         layout: TableLayout,
@@ -33,6 +35,7 @@ class LiveTable:
         fixed_columns: pa.Schema,
         clock: Clock,
     ) -> None:
+        self._client = client
         self._catalog = catalog
         self._settings = settings
         self._layout = layout
@@ -55,7 +58,7 @@ class LiveTable:
         handle = self._cache.handle
         try:
             if handle is None:
-                handle = self._catalog.namespace(self._settings.namespace).table(self._settings.table)
+                return self._look_up()
             return self._adopt(handle, handle.info(totals=False))
         except NotFoundError as error:
             if self._cache.was_there:
@@ -75,8 +78,8 @@ class LiveTable:
         batch = with_partition_columns(batch, shape.info if shape else None, self._layout)
         if shape is None:
             namespace = namespace_of(self._catalog, self._settings.namespace)
-            handle = create_table(namespace, self._settings.table, batch)
-            shape = self._adopt(handle, handle.info(totals=False))
+            create_table(namespace, self._settings.table, batch)
+            shape = self._look_up()
         info = evolve(shape.handle, shape.info, batch, self._metrics)
         if info is not shape.info:
             shape = self._adopt(shape.handle, info)
@@ -96,6 +99,10 @@ class LiveTable:
     def forget(self) -> None:
         """Look the name up at its next use: this incarnation may be gone."""
         self._cache.drop_table()
+
+    def _look_up(self) -> Shape:
+        settings = self._settings
+        return self._adopt(*self._client.look_up(self._catalog, settings.namespace, settings.table))
 
     def _adopt(self, handle: Table, info: TableInfo) -> Shape:
         """Every door a table comes through leads here."""

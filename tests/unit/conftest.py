@@ -47,6 +47,8 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
     monkeypatch.setattr(BoundedStore, "connection", lambda _self, _connections, _seconds: running.store)
     yield running
     running.close()
+    # Whatever a test does: no sink ever has the server count the live files of the table.
+    assert {"totals=false"} >= set(running.transport.table_reads)
 
 
 @pytest.fixture

@@ -38,6 +38,7 @@ class InProcess(httpx.BaseTransport):
     def __init__(self, database: Path) -> None:
         self._app = create_app(CatalogSettings(database=database))
         self.requests: list[str] = []
+        self.table_reads: list[str] = []
         self.payloads: list[bytes] = []
         self.faults: deque[Fault] = deque()
         self.is_closed = False
@@ -48,11 +49,13 @@ class InProcess(httpx.BaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(f"{request.method} {request.url.path}")
+        if request.method == "GET" and "/tables/" in request.url.path:
+            self.table_reads.append(request.url.query.decode())
         if not request.url.path.endswith("/commit/prepared"):
-            return self._send(request)
+            return self.send(request)
         self.payloads.append(request.read())
         fault = self.faults.popleft() if self.faults else None
-        return fault(lambda: self._send(request)) if fault else self._send(request)
+        return fault(lambda: self.send(request)) if fault else self.send(request)
 
     def commits(self) -> int:
         """How many commits were sent."""
@@ -62,7 +65,9 @@ class InProcess(httpx.BaseTransport):
         """Close the database. The client that holds the transport closes it too, so this has its own name."""
         self._app.state.storage.close()
 
-    def _send(self, request: httpx.Request) -> httpx.Response:
+    def send(self, request: httpx.Request) -> httpx.Response:
+        """The application's answer; nothing is remembered, and no fault strikes."""
+
         async def answer() -> httpx.Response:
             async with httpx.AsyncClient(transport=httpx.ASGITransport(self._app), base_url=URL) as client:
                 return await client.send(
@@ -133,9 +138,8 @@ class Lake:
         self.transport = InProcess(database)
         self.store = MemoryStore()
         self.client = HoglakeClient(URL)
-        self.client._http._transport = self.transport
+        self.client._http._transport = httpx.MockTransport(self.transport.send)
         self.client.create_catalog("lake", "s3://lake/data")
-        self.transport.requests.clear()
 
     @property
     def table(self) -> Table:
@@ -229,6 +233,7 @@ class Writer:
             SideCalls(),
             ordinal=0,
             version="1.2.3",
+            clock=clock,
             deadline=DEADLINE,
             fixed_columns=KAFKA_COLUMNS if config.records.kafka_columns else NO_COLUMNS,
         )

@@ -142,7 +142,7 @@ def test_a_receipt_whose_ledger_cannot_be_read_is_fatal_with_the_remedy(writer: 
     def unsigned(send: Any) -> httpx.Response:
         del send
         payload = json.loads(lake.transport.payloads[-1]) | {"message": "by hand"}
-        return lake.transport._send(
+        return lake.transport.send(
             httpx.Request("POST", "http://catalog/v1/catalogs/lake/commit/prepared", json=payload)
         )
 
