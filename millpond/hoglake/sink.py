@@ -181,10 +181,30 @@ class HoglakeSink:
             result = self._catalog.commit_prepared(prepared.payload, table=prepared.handle)
         except (HoglakeError, httpx.HTTPError) as error:
             return self._refused(error, prepared, source)
-        self._published(prepared)
         if prepared.sent > 1:
+            if not self._is_live(prepared):
+                self._prepared = None
+                raise self._made_again(prepared)
             self._metrics.commit_replays.inc(outcome="replayed")
+        self._published(prepared)
         return Receipt(result.snapshot_id, prepared.flush.rows, len(prepared.uris))
+
+    def _is_live(self, prepared: Prepared) -> bool:
+        """Whether what was published under this key is in the table of today.
+
+        A receipt answers whatever became of its table (contract 5.3): after a lost reply the table may have
+        been dropped and made again, without the rows.
+        """
+        self._table.forget_shape()
+        shape = self._existing_table()
+        return shape is not None and self._table.destination(shape) == prepared.destination
+
+    def _made_again(self, prepared: Prepared) -> Retryable:
+        self._table.forget()
+        return Retryable(
+            f"the flush is prepared anew: it was published into table {self._table} of uuid "
+            f"{prepared.destination.table_uuid}, which was dropped and made again since"
+        )
 
     def _published(self, prepared: Prepared) -> None:
         self._prepared = None
@@ -231,6 +251,9 @@ class HoglakeSink:
                 f"the catalog calls a commit invalid: {_tell(error)}; nothing of it is in {self._table}. The "
                 "restart reads the same records: if it ends here again, report it with this line"
             ) from error
+        if not self._is_live(prepared):
+            self._discard("table_recreated")
+            raise self._made_again(prepared)
         self._discard("already_published")
         if dict(published.ranges) != dict(prepared.flush.ranges):
             raise Fenced(

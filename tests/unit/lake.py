@@ -33,7 +33,7 @@ Fault = Callable[[Send], httpx.Response]
 
 
 class InProcess(httpx.BaseTransport):
-    """Hands requests to the catalog application, remembers them, and lets commits meet faults."""
+    """Hands requests to the catalog application, remembers them, and lets commits and reads meet faults."""
 
     def __init__(self, database: Path) -> None:
         self._app = create_app(CatalogSettings(database=database))
@@ -41,6 +41,7 @@ class InProcess(httpx.BaseTransport):
         self.table_reads: list[str] = []
         self.payloads: list[bytes] = []
         self.faults: deque[Fault] = deque()
+        self.read_faults: deque[Fault] = deque()
         self.is_closed = False
 
     def close(self) -> None:
@@ -51,10 +52,11 @@ class InProcess(httpx.BaseTransport):
         self.requests.append(f"{request.method} {request.url.path}")
         if request.method == "GET" and "/tables/" in request.url.path:
             self.table_reads.append(request.url.query.decode())
-        if not request.url.path.endswith("/commit/prepared"):
-            return self.send(request)
-        self.payloads.append(request.read())
-        fault = self.faults.popleft() if self.faults else None
+        faults = self.read_faults if request.method == "GET" else deque[Fault]()
+        if request.url.path.endswith("/commit/prepared"):
+            self.payloads.append(request.read())
+            faults = self.faults
+        fault = faults.popleft() if faults else None
         return fault(lambda: self.send(request)) if fault else self.send(request)
 
     def commits(self) -> int:
