@@ -2,80 +2,85 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
-INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-EXACT_IN_DOUBLE = 2**53
-"""Integers beyond this size have no exact double any more."""
+from millpond.records.pins import EXACT_IN_DOUBLE, convert
 
-_ONE_TYPE: dict[frozenset[type], pa.DataType] = {
-    frozenset({bool}): pa.bool_(),
-    frozenset({int}): pa.int64(),
-    frozenset({float}): pa.float64(),
-    frozenset({str}): pa.string(),
-    frozenset(): pa.null(),
-}
+TextAt = Callable[[int], bytes]
+"""The JSON text of the value with this number, as the record has it."""
+
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+_NOTHING = type(None)
+_ONE_TYPE: dict[type, pa.DataType] = {bool: pa.bool_(), float: pa.float64(), str: pa.string()}
 
 
-def build_column(values: Sequence[Any]) -> pa.Array:
+def build_column(values: Sequence[Any], text_at: TextAt) -> pa.Array:
     """An array of bool, int64, float64 or string, of null type when there is no value at all.
 
     One JSON type makes one Arrow type. Integers among fractions become doubles while each has an exact
-    one. Everything else (mixed types, objects, arrays, integers outside int64) becomes JSON text.
+    one. Everything else (mixed types, objects, arrays, numbers outside int64 and double) becomes JSON text.
     """
-    types = frozenset(map(type, values)) - {type(None)}
-    arrow_type = _ONE_TYPE.get(types)
-    if arrow_type is not None:
+    types = set(map(type, values)) - {_NOTHING}
+    array = _typed(types, values)
+    return text_column(values, text_at) if array is None else array
+
+
+def text_column(values: Sequence[Any], text_at: TextAt) -> pa.Array:
+    """The same values as text: a string's characters, null, else the value's own JSON text."""
+    texts = [
+        value if value is None or type(value) is str else text_at(number).decode()
+        for number, value in enumerate(values)
+    ]
+    return pa.array(texts, pa.string())
+
+
+def column_of(values: Sequence[Any], text_at: TextAt, expected: pa.DataType | None) -> pa.Array:
+    """The values of one key as an array of the expected type, or of the one type that holds them all.
+
+    A value that does not fit the expected type is null, whatever its neighbours are.
+    """
+    if expected is None:
+        return build_column(values, text_at)
+    if pa.types.is_string(expected):
+        return text_column(values, text_at)
+    types = set(map(type, values)) - {_NOTHING}
+    groups: Iterable[Sequence[Any]] = [values]
+    if len(types) > 1:  # apart, because beside values of another type each would only be text
+        groups = [[value if type(value) is kind else None for value in values] for kind in types]
+    columns = [_converted(group, text_at, expected) for group in groups]
+    return columns[0] if len(columns) == 1 else _first_present(columns, expected)
+
+
+def _converted(values: Sequence[Any], text_at: TextAt, expected: pa.DataType) -> pa.Array:
+    column = build_column(values, text_at)
+    if pa.types.is_string(column.type) and any(type(value) is int for value in values):
+        # One integer outside int64 made text of all; the others are numbers still.
+        inside = [value if value is not None and _INT64_MIN <= value <= _INT64_MAX else None for value in values]
+        return _first_present([convert(pa.array(inside, pa.int64()), expected), convert(column, expected)], expected)
+    return convert(column, expected)
+
+
+def _typed(types: set[type], values: Sequence[Any]) -> pa.Array | None:
+    """The array of the one type that holds all values exactly, None when only text does."""
+    if not types:
+        return pa.nulls(len(values))
+    if types == {int}:
         try:
-            return pa.array(values, arrow_type)
+            return pa.array(values, pa.int64())
         except (pa.ArrowInvalid, OverflowError):
-            return pa.array(map(json_text, values), pa.string())  # an integer outside int64
-    if types == {int, float} and all(type(v) is not int or abs(v) <= EXACT_IN_DOUBLE for v in values):
-        return pa.array([None if v is None else float(v) for v in values], pa.float64())
-    return pa.array(map(json_text, values), pa.string())
+            return None
+    if types == {int, float}:
+        is_exact = all(type(value) is not int or abs(value) <= EXACT_IN_DOUBLE for value in values)
+        return pa.array([v if v is None else float(v) for v in values], pa.float64()) if is_exact else None
+    kind = _ONE_TYPE.get(types.pop()) if len(types) == 1 else None
+    return None if kind is None else pa.array(values, kind)
 
 
-def json_text(value: Any) -> str | None:
-    """The JSON text of a value; a string stays as it is, null stays null."""
-    if value is None or type(value) is str:
-        return value
-    try:
-        return orjson.dumps(value).decode()
-    except TypeError:
-        return _deep_json_text(value)
-
-
-class _Text(str):
-    """Text that is JSON already."""
-
-    __slots__ = ()
-
-
-def _deep_json_text(value: Any) -> str:
-    """The same text for values nested deeper than orjson writes: it reads 1,024 levels and writes 254."""
-    written: list[str] = []
-    waiting: list[Any] = [value]
-    while waiting:
-        item = waiting.pop()
-        if type(item) is _Text:
-            written.append(item)
-        elif type(item) is dict:
-            members = [[_Text(f"{orjson.dumps(key).decode()}:"), member] for key, member in item.items()]
-            waiting += _enclosed("{", members, "}")
-        elif type(item) is list:
-            waiting += _enclosed("[", [[member] for member in item], "]")
-        else:
-            written.append(orjson.dumps(item).decode())
-    return "".join(written)
-
-
-def _enclosed(opening: str, members: Sequence[Sequence[Any]], closing: str) -> list[Any]:
-    """What a container consists of, last part first."""
-    parts: list[Any] = [_Text(opening)]
-    for number, member in enumerate(members):
-        parts += [_Text(","), *member] if number else member
-    return [*parts, _Text(closing)][::-1]
+def _first_present(columns: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
+    if not isinstance(kind, pa.BaseExtensionType):
+        return pc.coalesce(*columns)
+    return pa.ExtensionArray.from_storage(kind, pc.coalesce(*(column.storage for column in columns)))

@@ -15,12 +15,15 @@ _LONGEST = 128
 _RESERVED_PREFIX = "_hog"
 
 
-@lru_cache(maxsize=16_384)
 def is_usable(name: str) -> bool:
     """Whether `name` may be a column: an identifier of at most 128 characters, not reserved."""
+    return len(name) <= _LONGEST and _is_allowed(name)
+
+
+@lru_cache(maxsize=16_384)
+def _is_allowed(name: str) -> bool:
     return (
         IDENTIFIER.fullmatch(name) is not None
-        and len(name) <= _LONGEST
         and not name.lower().startswith(_RESERVED_PREFIX)
         and name != INSERTED_AT
     )

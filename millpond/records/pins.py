@@ -9,6 +9,9 @@ from datetime import date
 import pyarrow as pa
 import pyarrow.compute as pc
 
+EXACT_IN_DOUBLE = 2**53 - 1
+"""No integer beyond this size can be told from its neighbour once it is a double."""
+
 TIMESTAMPTZ = pa.timestamp("us", "UTC")
 
 PIN_ARROW_TYPES: dict[str, pa.DataType] = {
@@ -28,6 +31,9 @@ _INSTANT = (
 )
 _MICROSECOND_DIGITS = 6
 
+_INTEGER = r"^-?(0|[1-9][0-9]*)$"
+_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
+
 _DAY_SECONDS = 86_400
 _EPOCH = date(1970, 1, 1).toordinal()
 _FIRST_DAY, _LAST_DAY = date.min.toordinal() - _EPOCH, date.max.toordinal() - _EPOCH
@@ -42,13 +48,21 @@ _UUID = re.compile(
 
 def apply_pin(column: pa.Array, pin: str) -> tuple[pa.Array, int]:
     """`column` in the pinned type, and how many values became null because they do not convert."""
-    target = PIN_ARROW_TYPES[pin]
-    if column.type == target:
-        return column, 0
-    if pa.types.is_null(column.type):
-        return pa.nulls(len(column), target), 0
-    converted = _CONVERTERS[pin](column)
+    converted = convert(column, PIN_ARROW_TYPES[pin])
     return converted, converted.null_count - column.null_count
+
+
+def convert(column: pa.Array, target: pa.DataType) -> pa.Array:
+    """`column` in another type, value by value: one that has no exact counterpart there becomes null.
+
+    A boolean is no number, nothing is rounded, and text is read where it is the JSON text of the type.
+    """
+    if column.type == target:
+        return column
+    if pa.types.is_null(column.type):
+        return pa.nulls(len(column), target)
+    converter = _CONVERTERS.get(target)
+    return cast_each(column, target) if converter is None else converter(column)
 
 
 def cast_each(column: pa.Array, target: pa.DataType) -> pa.Array:
@@ -143,10 +157,6 @@ def _zone_micros(zone: str) -> int:
     return (-minutes if zone[0] == "-" else minutes) * 60_000_000
 
 
-def _to_varchar(column: pa.Array) -> pa.Array:
-    return column.cast(pa.string())
-
-
 def _to_boolean(column: pa.Array) -> pa.Array:
     if pa.types.is_string(column.type):
         column = pc.utf8_lower(pc.utf8_trim_whitespace(column))
@@ -169,11 +179,42 @@ def _uuid_bytes(text: str) -> bytes | None:
     return None if match is None else bytes.fromhex(match["digits"].replace("-", ""))
 
 
-_CONVERTERS: dict[str, Callable[[pa.Array], pa.Array]] = {
-    "timestamptz": _to_timestamptz,
-    "bigint": lambda column: cast_each(column, pa.int64()),
-    "double": lambda column: cast_each(column, pa.float64()),
-    "boolean": _to_boolean,
-    "varchar": _to_varchar,
-    "uuid": _to_uuid,
+def _to_bigint(column: pa.Array) -> pa.Array:
+    if pa.types.is_floating(column.type):
+        return cast_each(_only(_is_exact(column), column), pa.int64())
+    if pa.types.is_string(column.type):
+        column = pc.utf8_trim_whitespace(column)
+        column = _only(pc.match_substring_regex(column, _INTEGER), column)
+    return pa.nulls(len(column), pa.int64()) if pa.types.is_boolean(column.type) else cast_each(column, pa.int64())
+
+
+def _to_double(column: pa.Array) -> pa.Array:
+    if pa.types.is_integer(column.type):
+        return _only(_is_exact(column), column).cast(pa.float64())
+    if not pa.types.is_string(column.type):
+        return pa.nulls(len(column), pa.float64())
+    text = pc.utf8_trim_whitespace(column)
+    numbers = _only(pc.match_substring_regex(text, _NUMBER), text).cast(pa.float64())
+    is_rounded = pc.and_(pc.match_substring_regex(text, _INTEGER), pc.invert(_is_exact(numbers)))
+    return _only(pc.and_(pc.is_finite(numbers), pc.invert(is_rounded)), numbers)
+
+
+def _is_exact(column: pa.Array) -> pa.Array:
+    """Whether each number is so small that integers around it have doubles of their own."""
+    ends = [pa.scalar(end, column.type) for end in (-EXACT_IN_DOUBLE, EXACT_IN_DOUBLE)]
+    return pc.and_(pc.greater_equal(column, ends[0]), pc.less_equal(column, ends[1]))
+
+
+def _only(condition: pa.Array, column: pa.Array) -> pa.Array:
+    """The values for which the condition holds; the others null."""
+    return pc.if_else(condition, column, pa.scalar(None, column.type))
+
+
+_CONVERTERS: dict[pa.DataType, Callable[[pa.Array], pa.Array]] = {
+    TIMESTAMPTZ: _to_timestamptz,
+    pa.int64(): _to_bigint,
+    pa.float64(): _to_double,
+    pa.bool_(): _to_boolean,
+    pa.string(): lambda column: cast_each(column, pa.string()),
+    pa.uuid(): _to_uuid,
 }
