@@ -20,6 +20,7 @@ from millpond.logs import logger
 from millpond.metrics import Metrics
 from millpond.offsets import Offset, Partition, Positions
 from millpond.records import KAFKA_COLUMNS, Decoded, decode, kept, with_kafka_columns
+from millpond.selection import Selection
 
 _LONGEST_WAIT_SECONDS = 1.0
 _WAIT_IN_FLIGHT_SECONDS = 0.1
@@ -46,6 +47,7 @@ class Loop:
         metrics: Metrics,
         health: Health,
         partition_count: int,
+        selection: Selection | None = None,
         stops_at: Positions | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -61,6 +63,7 @@ class Loop:
         self._metrics = metrics
         self._health = health
         self._partition_count = partition_count
+        self._selection = selection or Selection(config, metrics)
         self._stops_at = stops_at
         self._clock = clock
         self._next_renewal = clock() + RENEWAL_SECONDS
@@ -173,7 +176,7 @@ class Loop:
             batch = decoded.batch
         if values:
             self._metrics.conversion_seconds.observe(time.perf_counter() - started)
-        self._buffer.add(batch, end)
+        self._buffer.add(self._selection.apply(batch), end)
         self._count_oddities(decoded)
 
     def _count_oddities(self, decoded: Decoded) -> None:
@@ -226,6 +229,7 @@ class Loop:
 
     def _tell_oddities(self) -> None:
         """What did not go in as it came since the last flush: once each, however many records had it."""
+        self._selection.tell()
         for column, count in self._failed_pins.items():
             self._log.warning(
                 "values do not fit the pinned type and became null", column=column, values=count
