@@ -47,7 +47,7 @@ def keep(
     if not lookup.labels:
         reason = VALUE_INVALID if invalid else FIELD_MISSING
         return Filtered(batch.slice(0, 0), _counts({reason: rows}), blind=rows, invalid=invalid)
-    found = pc.index_in(column, lookup.candidates)
+    found = lookup.find(column)
     absent, unmatched = column.null_count, found.null_count
     return Filtered(
         _taken(batch, found.is_valid(), rows - unmatched, typed),
@@ -71,7 +71,7 @@ def drop(
     invalid = _invalid(_type(batch, name), lookup)
     if not lookup.labels:
         return Filtered(batch, blind=rows, invalid=invalid)
-    found = pc.index_in(column, lookup.candidates)
+    found = lookup.find(column)
     kept = found.null_count
     return Filtered(
         _taken(batch, found.is_null(), kept, typed),

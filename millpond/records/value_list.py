@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millpond.records.pins import apply_pin
 
@@ -29,13 +31,27 @@ def parse_values(texts: Iterable[str]) -> tuple[Value, ...]:
     return distinct
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Lookup:
     """The values in a column's type. `labels[k]` is the text of candidate k, `unusable` has no candidate."""
 
     candidates: pa.Array
     labels: Sequence[str]
     unusable: Sequence[str]
+
+    def find(self, column: pa.Array) -> pa.Array:
+        """For each row the number of the candidate it is, null where it is none."""
+        if len(self.candidates) <= len(column):
+            return pc.index_in(column, self.candidates)
+        # That puts all candidates into a table first: with 10,000 of them it takes forty times as long for
+        # a thousand rows as with ten. Ours is made once.
+        encoded = column.dictionary_encode()
+        numbers = [self._numbers.get(value) for value in encoded.dictionary.to_pylist()]
+        return pa.array(numbers, pa.int32()).take(encoded.indices)
+
+    @cached_property
+    def _numbers(self) -> Mapping[Any, int]:
+        return {value: number for number, value in enumerate(self.candidates.to_pylist())}
 
 
 class ValueList:

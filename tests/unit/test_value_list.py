@@ -82,6 +82,29 @@ def test_an_integer_that_is_no_instant_is_unusable() -> None:
     assert (str(2**63), str(2**62)) == ValueList([2**63, 2**62]).lookup(TIMESTAMPTZ).unusable
 
 
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        (pa.array([3, None, 9, 3, 40]), [9, 3]),
+        (pa.array(["x", "", None, "y"]), ["y", "x"]),
+        (pa.array([0.0, -0.0, 1.5, None, 2.0]), ["0", "1.5"]),
+        (pa.array([None, None, None], pa.int64()), [1]),
+        (pa.array([UUID(ID).bytes, None, b"0" * 16], pa.uuid()).storage, [ID]),
+        (pa.array([1_767_323_045_000_000, None, 5], TIMESTAMPTZ), ["2026-01-02T03:04:05Z"]),
+    ],
+)
+def test_rows_are_found_the_same_way_whichever_is_longer_rows_or_list(
+    column: pa.Array, values: list[Value]
+) -> None:
+    kind = pa.uuid() if column.type == pa.binary(16) else column.type
+    lookup = ValueList(values).lookup(kind)
+    alone = [lookup.find(column.slice(row, 1)).to_pylist()[0] for row in range(len(column))]
+    at_once = lookup.find(pa.concat_arrays([column] * 3)).to_pylist()[: len(column)]
+    assert [None if n is None else lookup.labels[n] for n in at_once] == [
+        None if n is None else lookup.labels[n] for n in alone
+    ]
+
+
 def test_a_lookup_is_made_once_for_each_type() -> None:
     values = ValueList([1])
     assert values.lookup(pa.int64()) is values.lookup(pa.int64())
