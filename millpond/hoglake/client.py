@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
+from pyarrow import fs
 from pyhoglake import (
     Catalog,
     HoglakeClient,
@@ -80,6 +81,10 @@ class CatalogClient(HoglakeClient):
     def put_connection(self) -> Any:
         """The very client small uploads use, for the probe."""
         return self._put_client()
+
+    def reading_connection(self) -> fs.FileSystem:
+        """Arrow's client for the object store, to read with."""
+        return self._store.arrow()
 
     def look_up(self, catalog: Catalog, namespace: str, name: str) -> tuple[Table, TableInfo]:
         """A table by its name, in one request that asks for no totals.

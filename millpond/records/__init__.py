@@ -1,7 +1,7 @@
 """JSON to Arrow: bytes of one consume call in, one record batch out; nothing raises."""
 
 from millpond.records.decode import Decoded, decode
-from millpond.records.kafka_columns import KAFKA_COLUMNS, kept, with_kafka_columns
+from millpond.records.kafka_columns import KAFKA_COLUMNS, decode_messages, with_kafka_columns
 from millpond.records.unify import unify
 
-__all__ = ["KAFKA_COLUMNS", "Decoded", "decode", "kept", "unify", "with_kafka_columns"]
+__all__ = ["KAFKA_COLUMNS", "Decoded", "decode", "decode_messages", "unify", "with_kafka_columns"]

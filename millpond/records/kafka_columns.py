@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
+from millpond.records.decode import Decoded, decode
 from millpond.records.pins import TIMESTAMPTZ, cast_each
 
 TOPIC, PARTITION, OFFSET = "_kafka_topic", "_kafka_partition", "_kafka_offset"
@@ -25,9 +27,14 @@ KAFKA_COLUMNS = pa.schema(
 _MILLISECONDS = pa.timestamp("ms", "UTC")
 
 
-def kept(messages: Sequence[Message], skipped: Collection[int]) -> Sequence[Message]:
-    """The messages without those at the indices `skipped`."""
-    return [message for index, message in enumerate(messages) if index not in skipped]
+def decode_messages(messages: Sequence[Message], pins: Mapping[str, str], *, kafka_columns: bool) -> Decoded:
+    """What `decode` makes of the values of messages that have one, with their origin where asked for."""
+    values = [message.value() or b"" for message in messages]
+    if not kafka_columns:
+        return decode(values, pins)
+    decoded = decode(values, pins, KAFKA_COLUMNS.names)
+    origins = [message for index, message in enumerate(messages) if index not in decoded.skipped]
+    return replace(decoded, batch=with_kafka_columns(decoded.batch, origins))
 
 
 def with_kafka_columns(batch: pa.RecordBatch, messages: Sequence[Message]) -> pa.RecordBatch:
