@@ -14,6 +14,7 @@ from millpond.records import decode
 from millpond.selection import Selection
 from tests.unit.fakes import metrics, value
 from tests.unit.test_config import loaded
+from tests.unit.test_loop import Service, message
 
 BOTH = {
     "MILLPOND_FILTER_KEEP_FIELD_NAME": "team",
@@ -127,3 +128,24 @@ def test_pinned_columns_keep_their_type_in_what_is_left() -> None:
     batch = decode([b'{"team":1,"other":null}', b'{"team":9,"size":5,"other":"x"}'], {"size": "bigint"}).batch
     schema = filters.selection.apply(batch).schema
     assert (pa.int64(), pa.null()) == (schema.field("size").type, schema.field("other").type)
+
+
+def test_records_that_are_not_wanted_make_no_rows_and_move_the_positions() -> None:
+    """C05: the flush of a stretch without rows is due when its first record has waited the interval."""
+    service = Service(None, stops_at=None, **BOTH, FLUSH_INTERVAL_MS="1000")
+    service.loop.take_in([message(10 + n, f'{{"team":{n}}}') for n in range(5)])
+    assert (2, {0: 15, 2: 20}) == (service.loop._buffer.rows, service.positions)
+    service.loop._buffer.take("size")
+    service.loop.take_in([message(15 + n, '{"team":9}') for n in range(5)])
+    service.clock.advance(1)
+    assert (0, {0: 20, 2: 20}) == (service.loop._buffer.rows, service.positions)
+    assert "time" == service.loop._buffer.due()
+    assert 8 == service.count("records_skipped_total", reason="filter_excluded")
+
+
+def test_the_loop_tells_what_its_filters_could_not_judge_with_each_flush() -> None:
+    service = Service(None, stops_at=None, **BOTH)
+    service.loop.take_in([message(10)])
+    with capture_logs() as events:
+        service.loop._finish()
+    assert ["team"] == [event["field"] for event in events if "field" in event]
