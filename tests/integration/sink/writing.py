@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import closing
 from uuid import uuid4
 
@@ -54,19 +53,37 @@ class Writing:
         }
         self.log = FakeLog({0: 0}, metadata=CommitMetadata(0, str(LAYOUT), SOURCE.topic_id))
         self.side_calls = SideCalls()
+        self.counted_before = 0.0
         self.metrics = Metrics("flights-events", "local")
-        self.sink = open_sink(self.environ, self.metrics, self.side_calls)
+        self.sink = self.opened(Deadline(22))
 
     def again(self) -> None:
         """Close the sink, and open another one on the same table, its series at zero."""
         self.sink.close()
+        self.counted_before += sum(self.orphans().values())
         self.metrics = Metrics("flights-events", "local")
-        self.sink = open_sink(self.environ, self.metrics, self.side_calls)
+        self.sink = self.opened(Deadline(22))
+
+    def opened(self, deadline: Deadline) -> HoglakeSink:
+        """A sink as the service opens it."""
+        config = load(self.environ)
+        return HoglakeSink.open(
+            connect(config.hoglake),
+            config.hoglake,
+            config.records.sort_by,
+            self.metrics,
+            self.side_calls,
+            ordinal=config.service.ordinal,
+            version="test",
+            deadline=deadline,
+        )
 
     def publisher(self, *, attempts: int = 6) -> Publisher:
         """What takes flushes to the sink and offsets to the group."""
+        (entry,) = self.log.stored.values()
+        snapshot = entry.metadata.snapshot if entry.metadata else 0
         return Publisher(
-            self.sink, self.log, SOURCE, LAYOUT, attempts=attempts, snapshot=0, metrics=self.metrics
+            self.sink, self.log, SOURCE, LAYOUT, attempts=attempts, snapshot=snapshot, metrics=self.metrics
         )
 
     def write(self, flush: Flush, deadline: Deadline) -> Receipt:
@@ -115,18 +132,3 @@ class Writing:
             for sample in metric.samples
             if sample.name == name
         }
-
-
-def open_sink(environ: Mapping[str, str], metrics: Metrics, side_calls: SideCalls) -> HoglakeSink:
-    """A sink as the service opens it."""
-    config = load(environ)
-    return HoglakeSink.open(
-        connect(config.hoglake),
-        config.hoglake,
-        config.records.sort_by,
-        metrics,
-        side_calls,
-        ordinal=config.service.ordinal,
-        version="test",
-        deadline=Deadline(22),
-    )
