@@ -53,5 +53,7 @@ def test_gaps_are_what_is_missing_between_first_and_last(ranges: list[PartitionR
 def test_coverage_counts_the_sets_that_have_an_offset(lists: list[list[PartitionRange]]) -> None:
     sets = [OffsetRuns(ranges) for ranges in lists]
     expected = Counter(offset for runs in sets for offset in offsets(runs))
-    found = [(offset, depth) for entry, depth in coverage(sets) for offset in offsets([entry])]
+    pieces = list(coverage(sets))
+    found = [(offset, depth) for entry, depth in pieces for offset in offsets([entry])]
     assert sorted(expected.items()) == found
+    assert all((a.next, x) != (b.first, y) for (a, x), (b, y) in itertools.pairwise(pieces))

@@ -136,6 +136,13 @@ def test_groups_are_looked_at_one_by_one() -> None:
     assert [Kind.GAP] == [finding.kind for finding in found(audit, None)]
 
 
+def test_what_another_group_published_fills_no_gap() -> None:
+    """It goes its own way, and into a table of its own tomorrow."""
+    other = Source(SOURCE.cluster_id, SOURCE.topic, SOURCE.topic_id, "other")
+    audit = audited(commit({0: 0}, {0: 5}), commit({0: 5}, {0: 8}, source=other), commit({0: 8}, {0: 9}))
+    assert [(Kind.GAP, (run(5, 7),))] == [(finding.kind, finding.ranges) for finding in found(audit)]
+
+
 def test_nothing_to_verify_is_an_error_that_names_the_groups_there_are() -> None:
     """Else a misspelt group would be proven clean."""
     (finding,) = found(audited(commit({0: 0}, {0: 5})), ["misspelt"])
