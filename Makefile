@@ -22,7 +22,7 @@ demo: $(INSTALLED) ## Kafka to lakehouse on this machine, checked to the last ro
 	@$(BIN)/millpond demo $(ARGS)
 
 test: $(INSTALLED) ## Unit, integration and end-to-end tests, with coverage
-	@$(BIN)/python -m pytest --cov --cov-report=term-missing:skip-covered $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist loadgroup --cov --cov-report=term-missing:skip-covered $(ARGS)
 
 conformance: ## The live suites of pyhoglake itself against our catalog, on each Python found
 	@PYTHON=$(PYTHON) VENV=$(VENV) .ci/conformance

@@ -54,6 +54,41 @@ def run() -> None:
     sys.exit(run_service(os.environ))
 
 
+@app.command()
+def verify(
+    *,
+    rows: Annotated[bool, typer.Option("--rows", help="Also read the table's Parquet files.")] = False,
+    against_kafka: Annotated[
+        bool, typer.Option("--against-kafka", help="Also compare with the log and the group's offsets.")
+    ] = False,
+    group: Annotated[
+        list[str] | None, typer.Option(help="Whose commits to look at, GROUP_ID if unset; may be repeated.")
+    ] = None,
+    all_groups: Annotated[
+        bool, typer.Option("--all-groups", help="Look at the commits of every group.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON (docs/verify.md).")] = False,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds for everything together.")] = 300,
+) -> None:
+    """Check that the table holds every record once; writes nothing.
+
+    Exit code 0: it does; 1: it does not; 2: bad configuration; 3: something did not answer in time.
+    """
+    from millpond.verify import VerifyOptions, run_verify  # noqa: PLC0415 - --help needs none of it
+
+    if group and all_groups:
+        raise typer.BadParameter("either --group or --all-groups")
+    options = VerifyOptions(
+        rows=rows,
+        against_kafka=against_kafka,
+        groups=tuple(group or ()),
+        all_groups=all_groups,
+        json=as_json,
+        timeout=timeout,
+    )
+    sys.exit(run_verify(options, os.environ))
+
+
 class Kafka(StrEnum):
     """Brokers of the local stack."""
 

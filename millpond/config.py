@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from millpond import environment
 from millpond.budget import worst_case_flush_seconds
 from millpond.errors import ConfigError
+from millpond.filter_settings import FilterSettings, misfits
 from millpond.settings import (
     FlushSettings,
     HoglakeSettings,
@@ -31,6 +32,7 @@ class Config:
     flush: FlushSettings
     service: ServiceSettings
     records: RecordSettings
+    filters: FilterSettings
     hoglake: HoglakeSettings
     consumer_overrides: Mapping[str, str] = field(repr=False)  # passwords among them
     warnings: tuple[str, ...] = ()
@@ -58,6 +60,7 @@ SECTIONS: dict[str, type[Section]] = {
     "flush": FlushSettings,
     "service": ServiceSettings,
     "records": RecordSettings,
+    "filters": FilterSettings,
     "hoglake": HoglakeSettings,
 }
 
@@ -77,6 +80,8 @@ def load(environ: Mapping[str, str]) -> Config:
         except ValidationError as error:
             problems += environment.describe(error, present)
     problems += _fit(sections)
+    if "filters" in sections and "records" in sections:
+        problems += misfits(sections["filters"], sections["records"])
     overrides, refusals = environment.consumer_overrides(present, sections.get("kafka"))
     problems += refusals
     if problems:
@@ -85,7 +90,7 @@ def load(environ: Mapping[str, str]) -> Config:
     return Config(
         **sections,
         consumer_overrides=overrides,
-        warnings=tuple(environment.unknown_variables(present, known)),
+        warnings=(*sections["filters"].warnings, *environment.unknown_variables(present, known)),
     )
 
 

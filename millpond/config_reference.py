@@ -19,7 +19,7 @@ Everything is set by environment variables, read once at the start. A blank valu
 value ends the process with exit code 2 and one line for each problem, naming variable, value and rule;
 a variable with one of our prefixes that nothing reads is warned about, with the nearest name that is.
 
-This page is generated from the declarations in `millpond/settings.py` (`make docs`).
+This page is generated from the declarations in `millpond/settings.py` and `filter_settings.py` (`make docs`).
 """
 
 _TITLES = {
@@ -27,6 +27,7 @@ _TITLES = {
     "flush": "Flush",
     "service": "Service",
     "records": "Records",
+    "filters": "Filters",
     "hoglake": "hoglake and the object store",
 }
 

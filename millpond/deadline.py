@@ -32,6 +32,10 @@ class Deadline:
         """Seconds since it passed, 0 before."""
         return max(0.0, self._clock() - self._at)
 
+    def within(self, seconds: float) -> Deadline:
+        """Another one, `seconds` from now, that passes with this one at the latest."""
+        return _Within(self, seconds, clock=self._clock)
+
     def cut(self, seconds: float) -> float:
         """`seconds`, or what is left when that is less."""
         return min(seconds, self.remaining())
@@ -53,6 +57,15 @@ class Deadline:
         """Raise DeadlineExceeded when there is no time left to begin `what`."""
         if self.remaining() <= 0:
             raise DeadlineExceeded(f"no time left for: {what}")
+
+
+class _Within(Deadline):
+    def __init__(self, outer: Deadline, seconds: float, *, clock: Clock) -> None:
+        super().__init__(seconds, clock=clock)
+        self._outer = outer
+
+    def remaining(self) -> float:
+        return min(super().remaining(), self._outer.remaining())
 
 
 class SideCalls:

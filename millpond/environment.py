@@ -33,13 +33,11 @@ OWN_PREFIXES = ("MILLPOND_", "HOGLAKE_", "KAFKA_", "FLUSH_", "FETCH_")
 """What the names of most of our variables begin with."""
 
 _SECRET = re.compile(r"SECRET|PASSWORD|TOKEN|_KEY$")
+_USER_IN_URL = re.compile(r"//[^/@\s]*@")
 # Kubernetes announces each Service of the namespace this way; they are nobody's misspelling.
 _SERVICE_LINK = re.compile(r"_SERVICE_(HOST|PORT(_\w+)?)$|_PORT(_\d+_(TCP|UDP)(_\w+)?)?$")
 
-_NO_FILTERS = "filters are not in this version, and without them unwanted rows would be written; unset it"
 _REFUSED = {
-    "MILLPOND_FILTER_": _NO_FILTERS,
-    "MILLPOND_INCLUDE_VALUES_": _NO_FILTERS,
     "MILLPOND_VARIANT_COLUMNS": "hoglake tables get no VARIANT columns; values land as JSON text; unset it",
 }
 _FOR_LOG_EXPORT = frozenset(
@@ -68,8 +66,8 @@ def describe(error: ValidationError, environ: Mapping[str, str]) -> list[str]:
 
 
 def shown(variable: str, value: str) -> str:
-    """A value as it may be printed: secrets are not."""
-    return "(secret)" if _SECRET.search(variable) else repr(value)
+    """A value as it may be printed: secrets are not, nor who signs in by a URL."""
+    return "(secret)" if _SECRET.search(variable) else repr(_USER_IN_URL.sub("//(secret)@", value))
 
 
 def refused_variables(environ: Mapping[str, str]) -> list[str]:

@@ -12,7 +12,7 @@ import re
 import sys
 import time
 from collections import Counter
-from typing import Any
+from typing import Any, TextIO
 
 import structlog
 from structlog.tracebacks import ExceptionDictTransformer
@@ -26,8 +26,9 @@ _CHANGING = re.compile(r"\d+")
 _KINDS = 256
 
 
-def configure(level: str, log_format: str) -> None:
-    """Send our events and those of the libraries through one pipeline."""
+def configure(level: str, log_format: str, stream: TextIO | None = None) -> None:
+    """Send our events and those of the libraries through one pipeline, to standard output if not told."""
+    stream = stream or sys.stdout
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -44,7 +45,7 @@ def configure(level: str, log_format: str) -> None:
     else:
         renderer = [
             structlog.dev.ConsoleRenderer(
-                colors=sys.stdout.isatty(), exception_formatter=structlog.dev.plain_traceback
+                colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
             )
         ]
     structlog.configure(
@@ -53,7 +54,7 @@ def configure(level: str, log_format: str) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
-    handler = logging.StreamHandler(sys.stdout)
+    handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,

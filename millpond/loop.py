@@ -19,7 +19,8 @@ from millpond.health import Health
 from millpond.logs import logger
 from millpond.metrics import Metrics
 from millpond.offsets import Offset, Partition, Positions
-from millpond.records import KAFKA_COLUMNS, Decoded, decode, kept, with_kafka_columns
+from millpond.records import Decoded, decode_messages
+from millpond.selection import Selection
 
 _LONGEST_WAIT_SECONDS = 1.0
 _WAIT_IN_FLIGHT_SECONDS = 0.1
@@ -46,6 +47,7 @@ class Loop:
         metrics: Metrics,
         health: Health,
         partition_count: int,
+        selection: Selection | None = None,
         stops_at: Positions | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -61,6 +63,7 @@ class Loop:
         self._metrics = metrics
         self._health = health
         self._partition_count = partition_count
+        self._selection = selection or Selection(config, metrics)
         self._stops_at = stops_at
         self._clock = clock
         self._next_renewal = clock() + RENEWAL_SECONDS
@@ -132,8 +135,7 @@ class Loop:
         Raises:
             Fatal: a position is outside the log; a restart decides it by the reset policy.
         """
-        values: list[bytes] = []
-        carriers: list[Message] = []
+        valued: list[Message] = []
         end: dict[Partition, Offset] = {}
         consumed: dict[Partition, int] = {}
         for message in messages:
@@ -150,30 +152,21 @@ class Loop:
                 self._metrics.offset_gap.inc(offset - expected, partition=str(partition))
             end[partition] = Offset(offset + 1)
             consumed[partition] = consumed.get(partition, 0) + 1
-            value = message.value()
-            if value is not None:
-                values.append(value)
-                carriers.append(message)
-        self._buffer_rows(values, carriers, end)
+            if message.value() is not None:
+                valued.append(message)
+        self._buffer_rows(valued, end)
         for partition, count in consumed.items():
             self._metrics.records_consumed.inc(count, partition=str(partition))
         self._metrics.pending_bytes.set(self._buffer.bytes)
         self._metrics.buffer_fullness.set(round(self._buffer.bytes / self._config.flush.size_bytes, 3))
 
-    def _buffer_rows(
-        self, values: Sequence[bytes], carriers: Sequence[Message], end: Mapping[Partition, Offset]
-    ) -> None:
+    def _buffer_rows(self, valued: Sequence[Message], end: Mapping[Partition, Offset]) -> None:
         records = self._config.records
         started = time.perf_counter()
-        if records.kafka_columns:
-            decoded = decode(values, records.typed_columns, KAFKA_COLUMNS.names)
-            batch = with_kafka_columns(decoded.batch, kept(carriers, decoded.skipped))
-        else:
-            decoded = decode(values, records.typed_columns)
-            batch = decoded.batch
-        if values:
+        decoded = decode_messages(valued, records.typed_columns, kafka_columns=records.kafka_columns)
+        if valued:
             self._metrics.conversion_seconds.observe(time.perf_counter() - started)
-        self._buffer.add(batch, end)
+        self._buffer.add(self._selection.apply(decoded.batch), end)
         self._count_oddities(decoded)
 
     def _count_oddities(self, decoded: Decoded) -> None:
@@ -226,6 +219,7 @@ class Loop:
 
     def _tell_oddities(self) -> None:
         """What did not go in as it came since the last flush: once each, however many records had it."""
+        self._selection.tell()
         for column, count in self._failed_pins.items():
             self._log.warning(
                 "values do not fit the pinned type and became null", column=column, values=count

@@ -19,6 +19,7 @@ from millpond.errors import ConfigError, DeadlineExceeded, Exhausted, Fatal, Mil
 from millpond.flush import Publisher
 from millpond.health import Health
 from millpond.hoglake import NO_COLUMNS, HoglakeSink, connect
+from millpond.include_values import AllowList, Poller
 from millpond.loop import Loop
 from millpond.metrics import Metrics
 from millpond.msk_iam import token_source
@@ -26,6 +27,7 @@ from millpond.offset_metadata import Layout
 from millpond.records import KAFKA_COLUMNS
 from millpond.recovery import Recovered, recover
 from millpond.reset_policy import StartRules
+from millpond.selection import Selection
 from millpond.server import OperatorServer
 from millpond.sink import Source
 
@@ -63,9 +65,11 @@ class Service:
         self._health = Health()
         self._side_calls = SideCalls()
         self._watchdog = Watchdog(self._say_watchdog)
+        self._allow_list = AllowList(config.filters, self._metrics)
         version = config.service.version or __version__
         self._version = "_".join(version.split())
         self._server: OperatorServer | None = None
+        self._poller: Poller | None = None
         self._sink: HoglakeSink | None = None
         self._consumer: TopicConsumer | None = None
         self._loop: Loop | None = None
@@ -83,7 +87,8 @@ class Service:
         code = code or closing
         self._watchdog.disarm()
         self._log.info("millpond ends", exit_code=code)
-        if self._side_calls.abandoned or (self._loop is not None and self._loop.is_flushing):
+        is_polling = self._poller is not None and self._poller.is_running
+        if self._side_calls.abandoned or is_polling or (self._loop is not None and self._loop.is_flushing):
             # A Kafka client that waits for a silent broker, or a flush that does not return, would keep the
             # interpreter from ending.
             sys.stdout.flush()
@@ -94,6 +99,9 @@ class Service:
         self._server = OperatorServer(self._config.service.http_port, self._metrics, self._health)
         self._server.start()
         self._log.info("listening", port=self._server.port)
+        self._list_values()
+        if self._stop.is_set():
+            return
         deadline = Deadline(START_SECONDS)
         consumer, sink = self._in_time(self._connect, deadline)
         while True:
@@ -102,6 +110,16 @@ class Service:
             if not loop.topic_changed or self._stop.is_set():
                 return
             deadline = Deadline(START_SECONDS)
+
+    def _list_values(self) -> None:
+        """Begin to ask for the values to keep; where they decide alone, wait for the first of them."""
+        filters = self._config.filters
+        if filters.mode == "static":
+            return
+        self._poller = Poller(filters, self._allow_list)
+        self._poller.start()
+        if filters.mode == "authoritative":
+            self._poller.wait_for_first(self._stop, self._health.polled)
 
     def _in_time(self, step: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
         """The result of a step of the start; the error of one that took too long says where to look."""
@@ -176,6 +194,7 @@ class Service:
             metrics=self._metrics,
             health=self._health,
             partition_count=topic.partitions,
+            selection=Selection(config, self._metrics, self._allow_list),
             stops_at=recovered.ends if config.flush.stops_at_end else None,
         )
 
@@ -207,6 +226,8 @@ class Service:
     def _close(self) -> int:
         """Let go of everything, the operator's port last; 0, or the code of what went wrong there."""
         steps: list[Callable[[], None]] = []
+        if self._poller is not None:
+            steps.append(self._poller.stop)
         if self._sink is not None and not (self._loop is not None and self._loop.is_flushing):
             steps.append(self._sink.close)  # a flush that does not return still uses it
         consumer = self._consumer

@@ -50,6 +50,7 @@ class Metrics:
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
         self._declare_records()
+        self._declare_filters()
         self._declare_flushes()
         self._declare_offsets()
         self._declare_sink()
@@ -75,6 +76,34 @@ class Metrics:
         self.buffer_fullness = self._gauge("buffer_fullness", "Pending bytes over FLUSH_SIZE")
         self.consume_batch_size = self._gauge(
             "consume_batch_size_current", "Messages asked for per consume call"
+        )
+
+    def _declare_filters(self) -> None:
+        self.filter_matched = self._counter("filter_matched", "Rows the keep filter let through", "value")
+        self.include_mode = self._gauge("include_values_mode", "1 for where values to keep come from", "mode")
+        self.include_size = self._gauge("include_values_size", "Values the keep filter goes by")
+        self.include_last_success = self._gauge(
+            "include_values_last_success_timestamp_seconds", "When the endpoint last gave an accepted list"
+        )
+        self.include_pending_removals = self._gauge(
+            "include_values_pending_removals", "Values the endpoint lists no more, not removed yet"
+        )
+        self.include_shadow_only_static = self._gauge(
+            "include_values_shadow_only_static", "Shadow mode: configured values the endpoint does not list"
+        )
+        self.include_shadow_only_remote = self._gauge(
+            "include_values_shadow_only_remote", "Shadow mode: listed values that are not configured"
+        )
+        self.include_pinned = self._gauge("include_values_pinned", "Configured values, never removed")
+        self.include_pinned_only = self._gauge(
+            "include_values_pinned_only", "Configured values the endpoint does not list"
+        )
+        self.include_poll_failures = self._counter(
+            "include_values_poll_failures", "Polls of the endpoint that gave no list"
+        )
+        self.include_refused = self._counter("include_values_refused", "Lists that were refused", "reason")
+        self.include_changes = self._counter(
+            "include_values_changes", "Values added or removed after the first list", "action"
         )
 
     def _declare_flushes(self) -> None:

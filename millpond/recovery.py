@@ -131,11 +131,24 @@ class _Recovery:
         self._apply_policy()
         start_at = str(self._rules.start_at or "")
         note = CommitMetadata(self._snapshot or 0, str(self._layout), self._source.topic_id, start_at)
+        self._look_again()
         self._log.commit(self._positions, note, self._deadline)
         ends = {partition: marks.high for partition, marks in self._watermarks.items()}
         for partition, position in self._positions.items():  # each has a lag from the first scrape on
             self._metrics.lag.set(max(0, ends[partition] - position), partition=str(partition))
         return Recovered(self._positions, self._snapshot or 0, self._source, ends)
+
+    def _look_again(self) -> None:
+        """Whoever published and committed while the ledger was read must not be overwritten.
+
+        Raises:
+            Retryable: somebody did; recovery begins anew from there.
+        """
+        if self._log.committed(self._deadline) != self._committed:
+            raise Retryable(
+                f"another process commits to group {self._source.group_id!r} while this one starts; it has "
+                "the same ordinal, or it is of a layout that was not stopped before this one came"
+            )
 
     def _silent(self) -> set[Partition]:
         """The partitions of which the group holds no commit of ours although one may have been made."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
+from pyarrow import fs
 from pyhoglake import (
     Catalog,
     HoglakeClient,
@@ -18,11 +20,15 @@ from pyhoglake import (
     TableInfo,
 )
 
-from millpond.deadline import Deadline
+from millpond.deadline import Deadline, SideCalls
+from millpond.errors import DeadlineExceeded
 from millpond.hoglake.store import BoundedStore
 from millpond.hoglake.uploads import UploadLog
 
 CONNECT_SECONDS = 3
+
+
+T = TypeVar("T")
 
 
 class CatalogClient(HoglakeClient):
@@ -37,13 +43,15 @@ class CatalogClient(HoglakeClient):
         self._store = store
         self._request_seconds = timeout
         self._deadline: Deadline | None = None
+        self._aside = SideCalls()
         self._retry_after: float | None = None
         self._http.event_hooks = {"request": [self._cut], "response": [self._note_retry_after]}
 
     def _request(self, method: str, path: str, **options: Any) -> Any:
         """An answer that is no JSON is an answer of the wrong shape, not a defect of ours."""
+        request = super()._request
         try:
-            return super()._request(method, path, **options)
+            return self._in_time(lambda: request(method, path, **options), f"{method} {path}")
         except json.JSONDecodeError as error:
             malformed = MalformedResponseError(
                 f"{method} {path}: what answers at {self.base_url} is no hoglake server, or was cut short"
@@ -74,6 +82,10 @@ class CatalogClient(HoglakeClient):
         """The very client small uploads use, for the probe."""
         return self._put_client()
 
+    def reading_connection(self) -> fs.FileSystem:
+        """Arrow's client for the object store, to read with."""
+        return self._store.arrow()
+
     def look_up(self, catalog: Catalog, namespace: str, name: str) -> tuple[Table, TableInfo]:
         """A table by its name, in one request that asks for no totals.
 
@@ -97,7 +109,8 @@ class CatalogClient(HoglakeClient):
         Raises:
             HoglakeError, httpx.HTTPError: the server did not say.
         """
-        response = self._http.get(f"/catalogs/{quote(catalog, safe='')}/commit/receipts/{key}")
+        path = f"/catalogs/{quote(catalog, safe='')}/commit/receipts/{key}"
+        response = self._in_time(lambda: self._http.get(path), f"GET {path}")
         if response.status_code == httpx.codes.NOT_FOUND:
             return None
         if response.is_error:
@@ -106,6 +119,21 @@ class CatalogClient(HoglakeClient):
             return int(response.json()["snapshot_id"])
         except (ValueError, TypeError, KeyError) as error:
             raise MalformedResponseError(f"receipt {key}: not an answer of a hoglake server") from error
+
+    def _in_time(self, call: Callable[[], T], what: str) -> T:
+        """The result of a request, which takes no longer as a whole than its timeout allows.
+
+        httpx counts its timeouts anew with each byte: an answer of one byte a second keeps within them.
+        """
+        if self._deadline is None:
+            return call()
+        seconds = self._request_seconds + CONNECT_SECONDS
+        try:
+            return self._aside.run(call, self._deadline.within(seconds), what)
+        except DeadlineExceeded as error:
+            if self._deadline.remaining() <= 0:
+                raise
+            raise httpx.ReadTimeout(f"{what} was not answered whole within {seconds:g} s") from error
 
     def _cut(self, request: httpx.Request) -> None:
         if self._deadline is None:

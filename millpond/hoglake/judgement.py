@@ -22,6 +22,14 @@ class Action(Enum):
     STOP = "a person must act"
 
 
+class Outcome(Enum):
+    """What is known of the sends of a payload by the answer to the last one."""
+
+    OPEN = "it may have been carried out, or be carried out yet"
+    REFUSED = "this send was not carried out; earlier ones whose answers were lost may have been"
+    SETTLED = "none was and none will be: the server looks for a receipt first, and would refuse it again"
+
+
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """`drop_shape`: the server answered, and the client dropped its cached table with that answer."""
@@ -29,6 +37,7 @@ class Judgement:
     action: Action
     orphan_reason: Reason = "commit_refused"
     drop_shape: bool = True
+    outcome: Outcome = Outcome.REFUSED
 
 
 _RESEND_CLIENT_ERRORS = frozenset({408, 429})
@@ -37,17 +46,18 @@ _SERVER_ERRORS = 500  # and above: ours or a proxy's, the commit may have gone t
 _UNREADABLE = (httpx.HTTPError, MalformedResponseError, json.JSONDecodeError)
 
 _BY_CODE: dict[str, Judgement] = {
-    "ddl_since_read_snapshot": Judgement(Action.REBUILD, "ddl_since_read_snapshot"),
-    "table_recreated": Judgement(Action.REBUILD_TABLE, "table_recreated"),
+    "ddl_since_read_snapshot": Judgement(Action.REBUILD, "ddl_since_read_snapshot", outcome=Outcome.SETTLED),
+    "table_recreated": Judgement(Action.REBUILD_TABLE, "table_recreated", outcome=Outcome.SETTLED),
     # pyhoglake presents this one as a retryable conflict; the table stays dropped however often one asks.
-    "table_dropped": Judgement(Action.STOP),
+    "table_dropped": Judgement(Action.STOP, outcome=Outcome.SETTLED),
+    "commit_queue_timeout": Judgement(Action.RESEND),
 }
 
 _BY_STATUS: dict[int, Judgement] = {
     404: Judgement(Action.REBUILD_TABLE),
     409: Judgement(Action.REBUILD),
-    410: Judgement(Action.REBUILD, "read_snapshot_expired"),
-    422: Judgement(Action.ASK_RECEIPT),
+    410: Judgement(Action.REBUILD, "read_snapshot_expired", outcome=Outcome.SETTLED),
+    422: Judgement(Action.ASK_RECEIPT, outcome=Outcome.SETTLED),
 }
 
 
@@ -58,7 +68,7 @@ def judge_commit(error: Exception) -> Judgement | None:
     same key may follow, and the server says whether it was published.
     """
     if isinstance(error, _UNREADABLE):
-        return Judgement(Action.RESEND, drop_shape=False)
+        return Judgement(Action.RESEND, drop_shape=False, outcome=Outcome.OPEN)
     if not isinstance(error, HoglakeError):
         return None
     if isinstance(error, IncarnationChangedError):
@@ -66,7 +76,10 @@ def judge_commit(error: Exception) -> Judgement | None:
     judgement = _BY_CODE.get(error.message) or _BY_STATUS.get(error.status_code or 0)
     if judgement is not None:
         return judgement
-    return Judgement(Action.RESEND if _may_pass(error) else Action.STOP)
+    if not _may_pass(error):
+        return Judgement(Action.STOP)
+    is_open = (error.status_code or 0) >= _SERVER_ERRORS
+    return Judgement(Action.RESEND, outcome=Outcome.OPEN if is_open else Outcome.REFUSED)
 
 
 def is_transient(error: Exception) -> bool:

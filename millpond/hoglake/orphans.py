@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from millpond.logs import logger
@@ -53,3 +54,47 @@ def _told(reason: Reason, uris: Sequence[str]) -> dict[str, Any]:
         "uris": list(uris[:NAMED_URIS]),
         "more": max(0, len(uris) - NAMED_URIS),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class _GivenUp:
+    key: str
+    reason: Reason
+    uris: Sequence[str]
+
+
+class InDoubt:
+    """Payloads given up although one of their commits may be carried out: their objects may be rows.
+
+    Whoever deleted those as told would delete rows. They are orphans once the same key was published by
+    another payload, and rows once a receipt answers for it.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._given_up: list[_GivenUp] = []
+
+    def add(self, key: str, reason: Reason, uris: Sequence[str]) -> None:
+        """Keep these in mind; `reason` is theirs should they turn out to be orphans."""
+        self._given_up.append(_GivenUp(key, reason, uris))
+
+    def settle(self, key: str, *, are_orphans: bool) -> None:
+        """The key is published now: by a payload that came after these, or maybe by one of them."""
+        settled = [given_up for given_up in self._given_up if given_up.key == key]
+        self._given_up = [given_up for given_up in self._given_up if given_up.key != key]
+        for given_up in settled if are_orphans else ():
+            report_orphans(self._metrics, given_up.reason, given_up.uris)
+
+    def tell(self) -> None:
+        """Name those that nothing has settled."""
+        for given_up in self._given_up:
+            self._metrics.errors.inc(type="commit_outcome_unknown")
+            logger().warning(
+                "the outcome of a commit is unknown: keep its objects, they are rows of the table if the key "
+                "has a receipt",
+                key=given_up.key,
+                files=len(given_up.uris),
+                uris=list(given_up.uris[:NAMED_URIS]),
+                more=max(0, len(given_up.uris) - NAMED_URIS),
+            )
+        self._given_up.clear()

@@ -27,7 +27,11 @@ from millpond.sink import Flush, Source
 
 @dataclass
 class Prepared:
-    """A flush whose objects are in the store; `sent` counts how often its commit request went out."""
+    """A flush whose objects are in the store.
+
+    `sent` counts how often its commit request went out, `in_doubt` says that one of these may have been
+    carried out, or be carried out yet.
+    """
 
     flush: Flush
     key: str
@@ -36,6 +40,7 @@ class Prepared:
     payload: dict[str, Any]
     nulled: Mapping[str, int]
     sent: int = 0
+    in_doubt: bool = False
 
     @property
     def uris(self) -> list[str]:

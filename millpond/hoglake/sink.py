@@ -21,9 +21,9 @@ from millpond.hoglake.bootstrap import probe_store, resolve_catalog
 from millpond.hoglake.client import CatalogClient
 from millpond.hoglake.fixed_columns import NO_COLUMNS
 from millpond.hoglake.identity import Destination, flush_key
-from millpond.hoglake.judgement import Action, is_transient, judge_commit
+from millpond.hoglake.judgement import Action, Judgement, Outcome, is_transient, judge_commit
 from millpond.hoglake.layout import TableLayout
-from millpond.hoglake.orphans import NAMED_URIS, Reason, report_orphans
+from millpond.hoglake.orphans import InDoubt, Reason, report_orphans
 from millpond.hoglake.prepare import Prepared, Preparer
 from millpond.hoglake.published import read_history, read_receipt
 from millpond.hoglake.shape import Shape
@@ -73,6 +73,7 @@ class HoglakeSink:
         self._metrics = metrics
         self._log = logger(table=f"{settings.catalog}.{self._table}")
         self._prepared: Prepared | None = None
+        self._in_doubt = InDoubt(metrics)
         self._missing_at_commit = False
 
     @classmethod
@@ -151,7 +152,7 @@ class HoglakeSink:
         """
         self._client.bind(deadline)
         if self._prepared is not None and self._prepared.flush is not flush:
-            self._let_go("superseded")
+            self._discard("superseded")
         if self._prepared is None:
             self._prepared = self._translating(
                 lambda: self._preparer.prepare(source, flush, deadline), "preparing a flush"
@@ -171,20 +172,27 @@ class HoglakeSink:
 
     def close(self) -> None:
         """Count what was prepared and never published, and close the connections."""
-        self._let_go("shutdown")
+        self._discard("shutdown")
+        self._in_doubt.tell()
         self._client.close()
 
     def _publish(self, prepared: Prepared, source: Source, deadline: Deadline) -> Receipt:
         deadline.check("publishing")  # past it nothing is sent any more, also after a SIGSTOP
         prepared.sent += 1
+        was_in_doubt, prepared.in_doubt = prepared.in_doubt, True
         try:
             result = self._catalog.commit_prepared(prepared.payload, table=prepared.handle)
         except (HoglakeError, httpx.HTTPError) as error:
-            return self._refused(error, prepared, source)
+            judgement = judge_commit(error)
+            if judgement is None:
+                raise
+            if judgement.outcome is not Outcome.OPEN:
+                prepared.in_doubt = was_in_doubt and judgement.outcome is Outcome.REFUSED
+            return self._refused(error, judgement, prepared, source)
+        if was_in_doubt and not self._is_live(prepared):
+            self._prepared = None
+            raise self._made_again(prepared)
         if prepared.sent > 1:
-            if not self._is_live(prepared):
-                self._prepared = None
-                raise self._made_again(prepared)
             self._metrics.commit_replays.inc(outcome="replayed")
         self._published(prepared)
         return Receipt(result.snapshot_id, prepared.flush.rows, len(prepared.uris))
@@ -209,15 +217,13 @@ class HoglakeSink:
     def _published(self, prepared: Prepared) -> None:
         self._prepared = None
         self._missing_at_commit = False
+        self._in_doubt.settle(prepared.key, are_orphans=True)
         self._metrics.files_written.inc(len(prepared.uris))
         for column, count in prepared.nulled.items():
             self._metrics.errors.inc(type="column_coercion")
             self._log.warning("values do not fit the column and became null", column=column, values=count)
 
-    def _refused(self, error: Exception, prepared: Prepared, source: Source) -> Receipt:
-        judgement = judge_commit(error)
-        if judgement is None:
-            raise error
+    def _refused(self, error: Exception, judgement: Judgement, prepared: Prepared, source: Source) -> Receipt:
         if judgement.drop_shape:
             self._table.forget_shape()
         action = judgement.action
@@ -235,8 +241,8 @@ class HoglakeSink:
         self._discard(judgement.orphan_reason)
         if action is Action.STOP:
             raise Fatal(
-                f"the catalog refused a commit to {self._table} for good: {_tell(error)}; nothing of the "
-                "flush is published, no offset committed. Correct what the refusal names, then restart"
+                f"the catalog refused a commit to {self._table} for good: {_tell(error)}; no offset is "
+                "committed. Correct what the refusal names, then restart"
             ) from error
         raise Retryable(
             f"the flush is prepared anew: {_tell(error)}", is_contention=_is_contention(error)
@@ -255,6 +261,7 @@ class HoglakeSink:
             self._discard("table_recreated")
             raise self._made_again(prepared)
         self._discard("already_published")
+        self._in_doubt.settle(prepared.key, are_orphans=False)
         if dict(published.ranges) != dict(prepared.flush.ranges):
             raise Fenced(
                 f"another process published from our positions up to {_ends(published)} "
@@ -293,28 +300,13 @@ class HoglakeSink:
         except OSError as error:
             raise Retryable(f"{what}: {_tell(error)}") from error
 
-    def _let_go(self, reason: Reason) -> None:
-        """Forget what is prepared. Its objects are orphans only if it was never sent.
-
-        A commit whose answer never came may be carried out yet: whoever deleted its objects then would
-        delete rows of the table.
-        """
-        prepared = self._prepared
-        if prepared is None or not prepared.sent:
-            self._discard(reason)
-            return
-        self._prepared = None
-        self._metrics.errors.inc(type="commit_outcome_unknown")
-        self._log.warning(
-            "the outcome of a commit is unknown: keep its objects, the next start settles it by the receipt",
-            key=prepared.key,
-            files=len(prepared.uris),
-            uris=prepared.uris[:NAMED_URIS],
-        )
-
     def _discard(self, reason: Reason) -> None:
         prepared, self._prepared = self._prepared, None
-        if prepared is not None:
+        if prepared is None:
+            return
+        if prepared.in_doubt:
+            self._in_doubt.add(prepared.key, reason, prepared.uris)
+        else:
             report_orphans(self._metrics, reason, prepared.uris)
 
 

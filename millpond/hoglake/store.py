@@ -44,19 +44,22 @@ class BoundedStore(S3Config):
 
     def filesystem(self) -> StreamedUploads:
         """Arrow's client, for objects above 8 MiB."""
+        return StreamedUploads(self.arrow(), self)
+
+    def arrow(self) -> fs.S3FileSystem:
+        """Arrow's client as it is, to read with."""
         options: dict[str, Any] = {
             "access_key": self.access_key,
             "secret_key": self.secret_key,
             "endpoint_override": self.endpoint_override,
             "region": self.region,
         }
-        arrow = fs.S3FileSystem(
+        return fs.S3FileSystem(
             connect_timeout=CONNECT_SECONDS,
             request_timeout=READ_SECONDS,
             retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=TRIES),
             **{name: value for name, value in options.items() if value is not None},
         )
-        return StreamedUploads(arrow, self)
 
     def put_client(self, connections: int) -> Uploader:
         """boto3's client, for objects that go up in one PutObject; a pool as wide as the fan-out."""

@@ -1,7 +1,17 @@
 """JSON to Arrow: bytes of one consume call in, one record batch out; nothing raises."""
 
 from millpond.records.decode import Decoded, Decoder, Limits, Misfit
-from millpond.records.kafka_columns import KAFKA_COLUMNS, kept, with_kafka_columns
-from millpond.records.unify import unify
+from millpond.records.kafka_columns import KAFKA_COLUMNS, decode_messages, with_kafka_columns
+from millpond.records.unify import ColumnsDisagreeError, unify
 
-__all__ = ["KAFKA_COLUMNS", "Decoded", "Decoder", "Limits", "Misfit", "kept", "unify", "with_kafka_columns"]
+__all__ = [
+    "KAFKA_COLUMNS",
+    "ColumnsDisagreeError",
+    "Decoded",
+    "Decoder",
+    "Limits",
+    "Misfit",
+    "decode_messages",
+    "unify",
+    "with_kafka_columns",
+]

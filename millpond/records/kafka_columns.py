@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Message
 
+from millpond.records.decode import Decoded, Decoder
 from millpond.records.pins import TIMESTAMPTZ, cast_each
 
 TOPIC, PARTITION, OFFSET = "_kafka_topic", "_kafka_partition", "_kafka_offset"
@@ -25,9 +27,13 @@ KAFKA_COLUMNS = pa.schema(
 _MILLISECONDS = pa.timestamp("ms", "UTC")
 
 
-def kept(messages: Sequence[Message], skipped: Collection[int]) -> Sequence[Message]:
-    """The messages without those at the indices `skipped`."""
-    return [message for index, message in enumerate(messages) if index not in skipped]
+def decode_messages(decoder: Decoder, messages: Sequence[Message], *, kafka_columns: bool) -> Decoded:
+    """What `decoder` makes of the values of messages that have one, with their origin where asked for."""
+    decoded = decoder.decode([message.value() or b"" for message in messages])
+    if not kafka_columns:
+        return decoded
+    origins = [message for index, message in enumerate(messages) if index not in decoded.skipped]
+    return replace(decoded, batch=with_kafka_columns(decoded.batch, origins))
 
 
 def with_kafka_columns(batch: pa.RecordBatch, messages: Sequence[Message]) -> pa.RecordBatch:

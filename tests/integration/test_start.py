@@ -18,6 +18,7 @@ def the_error(ended: Ended) -> str:
     return errors[0]
 
 
+@pytest.mark.slow
 def test_no_broker(pipeline: Pipeline) -> None:
     nowhere = f"127.0.0.1:{free_port()}"
     ended = pipeline.run_to_end(KAFKA_BOOTSTRAP_SERVERS=nowhere)
@@ -42,6 +43,7 @@ def test_no_object_store(pipeline: Pipeline) -> None:
     assert "HOGLAKE_S3_ENDPOINT" in the_error(ended)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "variable"),
     [

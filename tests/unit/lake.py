@@ -25,7 +25,8 @@ from tests.unit.fakes import INSERTED_AT, SOURCE, metrics, positions, value
 from tests.unit.test_config import loaded
 
 URL = "http://catalog"
-DEADLINE = Deadline(600)
+# It runs from the import on, and a test may come an hour after that.
+DEADLINE = Deadline(86_400)
 PROBE = "data/_millpond/probe"
 Send = Callable[[], httpx.Response]
 Fault = Callable[[Send], httpx.Response]

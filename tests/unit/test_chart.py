@@ -92,6 +92,25 @@ def test_the_service_reads_the_pipeline_that_the_values_describe() -> None:
     assert loaded.records.kafka_columns
 
 
+def test_the_service_filters_as_the_values_say() -> None:
+    filters = config.load(rendered_environment(values_of("pipeline"))).filters
+    assert ("carrier", ("UA", "AA")) == (filters.keep_field, filters.keep_values)
+    assert ("flight", (1, 15)) == (filters.drop_field, filters.drop_values)
+    assert ("https://flags.example/carriers/", "authoritative") == (filters.url, filters.mode)
+    assert "Authorization" == filters.auth_header
+
+
+def test_without_a_url_nothing_is_said_of_an_endpoint() -> None:
+    environ = rendered_environment(changed("pipeline.includeValues.url", ""))
+    assert [] == [name for name in environ if name.startswith("MILLPOND_INCLUDE_VALUES_")]
+
+
+def test_large_values_of_a_filter_keep_their_digits() -> None:
+    values = changed("pipeline.filter.drop.values", [9_007_199_254_740_991, "9223372036854775807"])
+    environ = rendered_environment(values)
+    assert "9007199254740991,9223372036854775807" == environ["MILLPOND_FILTER_DROP_VALUES"]
+
+
 def test_chart_defaults_are_the_services_own_defaults() -> None:
     environ = rendered_environment(values_of("minimal"))
     required = {
@@ -115,6 +134,12 @@ def test_chart_defaults_are_the_services_own_defaults() -> None:
         ("pipeline.dataPath", "/local", "/pipeline/dataPath"),
         ("pipeline.partitionBy", ["truncate(a, b)"], "/pipeline/partitionBy"),
         ("pipeline.typedColumns", {"a": "int"}, "/pipeline/typedColumns"),
+        ("pipeline.filter.keep.field", "team-id", "/pipeline/filter/keep/field"),
+        ("pipeline.filter.drop.values", ["a,b"], "/pipeline/filter/drop/values"),
+        ("pipeline.filter.drop.values", [9_007_199_254_740_993], "/pipeline/filter/drop/values"),
+        ("pipeline.includeValues.mode", "static", "/pipeline/includeValues/mode"),
+        ("pipeline.includeValues.url", "flags/teams", "/pipeline/includeValues/url"),
+        ("pipeline.includeValues.removalPolls", 0, "/pipeline/includeValues/removalPolls"),
         ("pipeline.kafka.autoOffsetReset", "error", "/pipeline/kafka/autoOffsetReset"),
         ("pipeline.kafka.bootstrapServers", "", "/pipeline/kafka/bootstrapServers"),
         ("pipeline.hoglake.url", "hoglake:8080", "/pipeline/hoglake/url"),
@@ -165,6 +190,7 @@ def test_credentials_come_from_secrets_only() -> None:
         "HOGLAKE_S3_SECRET_KEY": "lake-credentials/secret-key",
         "KAFKA_CONSUMER_SASL_PASSWORD": "kafka-credentials/password",
         "KAFKA_CONSUMER_SASL_USERNAME": "kafka-credentials/username",
+        "MILLPOND_INCLUDE_VALUES_AUTH_TOKEN": "flags-credentials/token",
     }
     environ = rendered_environment(values_of("pipeline"))
     assert secrets == {name: environ[name] for name in secrets}

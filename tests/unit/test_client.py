@@ -1,5 +1,6 @@
 """The connection to a server: every wait cut to the deadline, the server's Retry-After kept once."""
 
+import threading
 from collections.abc import Iterator
 
 import httpx
@@ -121,3 +122,34 @@ def test_nothing_is_sent_after_the_deadline(client: CatalogClient, server: Serve
     with pytest.raises(DeadlineExceeded, match=r"GET /v1/catalogs/lake"):
         client._http.get("/catalogs/lake")
     assert [] == server.requests
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[CatalogClient]:
+    """A client whose timeout is a tenth of a second, and a server whose answer never ends."""
+    let_go = threading.Event()
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        let_go.wait(30)
+        return httpx.Response(200, json={"snapshot_id": 7})
+
+    monkeypatch.setattr("millpond.hoglake.client.CONNECT_SECONDS", 0.0)
+    with CatalogClient("http://catalog", store=BoundedStore(), timeout=0.1) as connected:
+        connected._http._transport = httpx.MockTransport(answer)
+        yield connected
+        let_go.set()
+
+
+def test_an_answer_that_never_ends_is_a_timeout_all_the_same(silent: CatalogClient) -> None:
+    """G03: bytes that drip keep within httpx's timeouts; the outcome is unknown then."""
+    silent.bind(Deadline(60))
+    with pytest.raises(httpx.ReadTimeout, match=r"GET /catalogs/lake was not answered whole within 0.1 s"):
+        silent.catalog("lake")
+    with pytest.raises(httpx.ReadTimeout, match="receipts"):
+        silent.receipt("lake", KEY)
+
+
+def test_an_answer_that_never_ends_is_given_up_at_the_deadline(silent: CatalogClient) -> None:
+    silent.bind(Deadline(0.05))
+    with pytest.raises(DeadlineExceeded):
+        silent.catalog("lake")

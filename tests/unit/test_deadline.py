@@ -38,6 +38,14 @@ def test_it_can_come_nearer_but_never_moves_away(clock: FakeClock) -> None:
     assert 2.0 == deadline.remaining()
 
 
+def test_one_within_another_passes_with_whichever_passes_first(clock: FakeClock) -> None:
+    outer = Deadline(10, clock=clock)
+    short, long = outer.within(3), outer.within(60)
+    assert (3.0, 10.0) == (short.remaining(), long.remaining())
+    outer.shorten(2)
+    assert (2.0, 2.0) == (short.remaining(), long.remaining())
+
+
 def test_nothing_begins_after_it_has_passed(clock: FakeClock) -> None:
     deadline = Deadline(10, clock=clock)
     deadline.check("uploading")
@@ -152,3 +160,12 @@ def test_arming_again_replaces_the_earlier_end() -> None:
     watchdog.arm(0.01, 4)
     assert ending.came.wait(GIVE_UP_SECONDS)
     assert (1, 4) == (ending.said, ending.code)
+
+
+def test_a_call_is_left_behind_when_its_deadline_comes_nearer_meanwhile() -> None:
+    """SIGTERM shortens the flush under way."""
+    let_go, deadline = threading.Event(), Deadline(GIVE_UP_SECONDS)
+    threading.Timer(0.05, deadline.shorten, args=(0.05,)).start()
+    with pytest.raises(DeadlineExceeded, match="uploading"):
+        SideCalls().run(lambda: let_go.wait(GIVE_UP_SECONDS), deadline, "uploading")
+    let_go.set()

@@ -18,7 +18,8 @@ from pyhoglake import (
 from pyhoglake.errors import MalformedResponseError
 from pyhoglake.models import CatalogInfo
 
-from millpond.hoglake.judgement import Action, Judgement, is_transient, judge_commit
+from millpond.hoglake.judgement import Action, Judgement, Outcome, is_transient, judge_commit
+from millpond.hoglake.orphans import Reason
 
 PAYLOAD = {"idempotency_key": "0d9f1d4e-3c3f-4a63-9f0e-5b7a8f1f2c11"}
 Answer = Callable[[httpx.Request], httpx.Response]
@@ -49,18 +50,23 @@ def raised(error: Exception) -> Exception:
     return commit_failure(answer)
 
 
+def settled(action: Action, reason: Reason) -> Judgement:
+    """The server looked for a receipt of the key first, and would refuse the payload again."""
+    return Judgement(action, reason, outcome=Outcome.SETTLED)
+
+
 @pytest.mark.parametrize(
     ("status", "code", "expected"),
     [
-        (409, "ddl_since_read_snapshot", Judgement(Action.REBUILD, "ddl_since_read_snapshot")),
-        (409, "table_recreated", Judgement(Action.REBUILD_TABLE, "table_recreated")),
-        (409, "table_dropped", Judgement(Action.STOP, "commit_refused")),
+        (409, "ddl_since_read_snapshot", settled(Action.REBUILD, "ddl_since_read_snapshot")),
+        (409, "table_recreated", settled(Action.REBUILD_TABLE, "table_recreated")),
+        (409, "table_dropped", settled(Action.STOP, "commit_refused")),
         (409, "commit_conflict", Judgement(Action.REBUILD, "commit_refused")),
         (409, "a code of tomorrow", Judgement(Action.REBUILD, "commit_refused")),
         (409, None, Judgement(Action.REBUILD, "commit_refused")),
-        (410, "expired", Judgement(Action.REBUILD, "read_snapshot_expired")),
+        (410, "expired", settled(Action.REBUILD, "read_snapshot_expired")),
         (404, "not_found", Judgement(Action.REBUILD_TABLE, "commit_refused")),
-        (422, "validation", Judgement(Action.ASK_RECEIPT)),
+        (422, "validation", settled(Action.ASK_RECEIPT, "commit_refused")),
         (400, "bad_request", Judgement(Action.STOP)),
         (401, None, Judgement(Action.STOP)),
         (403, None, Judgement(Action.STOP)),
@@ -72,10 +78,17 @@ def test_a_refusal_is_judged_by_its_code(status: int, code: str | None, expected
     assert expected == judge_commit(answered(status, code))
 
 
-@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
 def test_an_answer_that_leaves_the_outcome_open_calls_for_the_same_payload(status: int) -> None:
     """A12, B08, C01: the same bytes again; the client calls a 503 not retryable and is not believed."""
-    assert Judgement(Action.RESEND, drop_shape=True) == judge_commit(answered(status, "internal_error"))
+    expected = Judgement(Action.RESEND, drop_shape=True, outcome=Outcome.OPEN)
+    assert expected == judge_commit(answered(status, "internal_error"))
+
+
+@pytest.mark.parametrize(("status", "code"), [(408, None), (429, None), (503, "commit_queue_timeout")])
+def test_a_commit_that_was_not_looked_at_may_come_again_as_it_is(status: int, code: str | None) -> None:
+    """Contract 5.2: who does not get the lock is turned away before anything is done."""
+    assert Judgement(Action.RESEND, outcome=Outcome.REFUSED) == judge_commit(answered(status, code))
 
 
 @pytest.mark.parametrize("status", [507, 520, 524, 529])
@@ -101,13 +114,13 @@ def test_a_proxys_own_server_errors_leave_the_outcome_open_too(status: int) -> N
 )
 def test_a_commit_without_an_answer_is_sent_again_and_keeps_the_shape(error: Exception) -> None:
     """B08: the reply is lost, the commit may stand."""
-    assert Judgement(Action.RESEND, drop_shape=False) == judge_commit(raised(error))
+    assert Judgement(Action.RESEND, drop_shape=False, outcome=Outcome.OPEN) == judge_commit(raised(error))
 
 
 @pytest.mark.parametrize("body", [b"<html>", b'{"snapshot_id"', b"[]", b"{}", b'"ok"'])
 def test_an_answer_that_cannot_be_read_leaves_the_outcome_open(body: bytes) -> None:
     failure = commit_failure(lambda _: httpx.Response(200, content=body))
-    assert Judgement(Action.RESEND, drop_shape=False) == judge_commit(failure)
+    assert Judgement(Action.RESEND, drop_shape=False, outcome=Outcome.OPEN) == judge_commit(failure)
 
 
 def test_a_dropped_table_is_final_although_the_client_calls_it_retryable() -> None:
@@ -120,7 +133,7 @@ def test_a_dropped_table_is_final_although_the_client_calls_it_retryable() -> No
 
 
 def test_another_incarnation_found_before_any_upload_is_the_same_as_at_commit() -> None:
-    assert Judgement(Action.REBUILD_TABLE, "table_recreated") == judge_commit(
+    assert settled(Action.REBUILD_TABLE, "table_recreated") == judge_commit(
         IncarnationChangedError("changed")
     )
 

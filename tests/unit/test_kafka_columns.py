@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyhoglake import ops
 
 from millpond.errors import Fatal
-from millpond.records import KAFKA_COLUMNS, kept, with_kafka_columns
+from millpond.records import KAFKA_COLUMNS, with_kafka_columns
 from tests.unit.lake import Lake, Writer, flush_of
 from tests.unit.test_config import loaded, problems
 from tests.unit.test_loop import Service
@@ -127,11 +127,6 @@ def test_the_columns_cannot_be_pinned_to_other_types() -> None:
     (told,) = problems(MILLPOND_TYPED_COLUMNS="_kafka_offset:varchar", **ON)
     assert "MILLPOND_TYPED_COLUMNS: _kafka_offset cannot be pinned" in told
     loaded(MILLPOND_TYPED_COLUMNS="_kafka_offset:varchar")
-
-
-def test_messages_without_a_row_are_left_out() -> None:
-    messages = [message(0), message(1), message(2)]
-    assert [messages[1]] == list(kept(messages, {0, 2}))
 
 
 def test_a_table_with_such_a_column_in_another_type_is_refused_at_the_start(writer: Writer) -> None:

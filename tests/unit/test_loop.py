@@ -136,11 +136,11 @@ def test_tombstones_and_skips_advance_the_positions_and_are_counted() -> None:
 def test_no_position_runs_ahead_of_rows_that_could_not_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """Behaviour 10, 1: the original lost a whole consume call this way."""
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError("a defect in the conversion")
 
     service = Service()
-    monkeypatch.setattr(loop_module, "decode", fail)
+    monkeypatch.setattr(loop_module, "decode_messages", fail)
     with pytest.raises(RuntimeError):
         service.loop.take_in([message(10)])
     assert {0: 10, 2: 20} == service.positions

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.records.columns import build_column
 from millpond.records.pins import PIN_ARROW_TYPES, apply_pin, cast_each
-from tests.unit.test_columns import JSON_VALUES
+from tests.unit.test_columns import JSON_VALUES, build_column
 
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
 
@@ -145,11 +144,14 @@ def test_other_types_are_no_instants(values: list[Any]) -> None:
             [1, -(2**63), None, None, None, None, None],
         ),
         ("bigint", [1.0, 1.5, 1e300], [1, None, None]),
-        ("bigint", [True, False], [1, 0]),
+        ("bigint", [True, False], [None, None]),
         ("bigint", [2**63, 1], [None, 1]),
         ("double", ["1", "1.5", "-2e3", "x", None], [1.0, 1.5, -2000.0, None, None]),
         ("double", [1, 2], [1.0, 2.0]),
-        ("double", [True], [1.0]),
+        ("double", [True], [None]),
+        ("double", [2**53 - 1, 2**53], [2.0**53 - 1, None]),
+        ("double", ["9007199254740991", "9007199254740992", "1e400", "nan", "inf"], [2.0**53 - 1, *[None] * 4]),
+        ("bigint", [2.0**53 - 1, 2.0**53], [2**53 - 1, None]),
         (
             "boolean",
             ["true", "FALSE", " True ", "1", "0", "yes", "", None],

@@ -307,6 +307,33 @@ def test_a_group_that_does_not_answer_may_answer_later(half: str) -> None:
     assert positions({0: 10, 2: 20}) == start.recover().positions
 
 
+class Overtaken(FakeSink):
+    """A catalog whose snapshots take so long to read that somebody publishes and commits meanwhile."""
+
+    def __init__(self, log: FakeLog) -> None:
+        super().__init__()
+        self.log = log
+
+    def published_since(self, source: Source, snapshot: int, deadline: Deadline) -> History:
+        history = super().published_since(source, snapshot, deadline)
+        if self.snapshot == 100:
+            self.add(
+                source, positions({0: 10, 2: 20}), ranges_between(positions({0: 10}), positions({0: 17}))
+            )
+            self.log.stored |= FakeLog({0: 17}, metadata=replace(OURS, snapshot=101, layout="1/0/4")).stored
+        return history
+
+
+def test_offsets_that_others_commit_while_we_start_are_not_overwritten() -> None:
+    """A01, A21: a start that was frozen while processes of another layout went on with its partitions."""
+    start = Start({0: 10, 2: 20})
+    start.sink = Overtaken(start.log)
+    with pytest.raises(Retryable, match="another process commits to group 'the group' while this one starts"):
+        start.recover()
+    assert [] == start.log.commits
+    assert positions({0: 17, 2: 20}) == start.recover().positions
+
+
 ELSEWHERE = CommitMetadata(100, "1/0/3", "id-1")
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.records import decode, unify
+from millpond.records import Decoder, unify
+from millpond.records.unify import ColumnsDisagreeError
 from tests.unit.test_columns import JSON_VALUES
 
 RECORDS = st.lists(st.dictionaries(st.sampled_from("abc"), JSON_VALUES, max_size=3), max_size=8)
@@ -17,7 +18,7 @@ RECORDS = st.lists(st.dictionaries(st.sampled_from("abc"), JSON_VALUES, max_size
 
 def unified(*batches: list[dict[str, Any]]) -> pa.Table:
     """The table of some batches of records."""
-    return unify([decode([orjson.dumps(record) for record in batch], {}).batch for batch in batches])
+    return unify([Decoder({}).decode([orjson.dumps(record) for record in batch]).batch for batch in batches])
 
 
 def same_value(one: Any, other: Any) -> bool:
@@ -79,7 +80,7 @@ def test_a_column_missing_from_a_batch_is_null_there() -> None:
 def test_pinned_columns_keep_their_type() -> None:
     pins = {"id": "uuid", "t": "timestamptz"}
     text = "0d9f1d4e-3c3f-4a63-9f0e-5b7a8f1f2c11"
-    batches = [decode([b'{"a":1}'], pins).batch, decode([orjson.dumps({"id": text})], pins).batch]
+    batches = [Decoder(pins).decode([b'{"a":1}']).batch, Decoder(pins).decode([orjson.dumps({"id": text})]).batch]
     table = unify(batches)
     assert table.schema.field("id").type == pa.uuid()
     assert [None, text] == [v and str(v) for v in table.column("id").to_pylist()]

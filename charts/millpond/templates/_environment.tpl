@@ -24,6 +24,13 @@ default holds.
 {{- include "millpond.secretEnv" (list "KAFKA_CONSUMER_SASL_PASSWORD" .existingSecret .passwordKey) }}
 {{- end }}
 {{- end }}
+{{- with $p.includeValues }}
+{{- if and .url .auth.existingSecret }}
+- name: MILLPOND_INCLUDE_VALUES_AUTH_HEADER_NAME
+  value: {{ .auth.headerName | quote }}
+{{- include "millpond.secretEnv" (list "MILLPOND_INCLUDE_VALUES_AUTH_TOKEN" .auth.existingSecret .auth.tokenKey) }}
+{{- end }}
+{{- end }}
 {{- with $p.s3 }}
 {{- if .existingSecret }}
 {{- include "millpond.secretEnv" (list "HOGLAKE_S3_ACCESS_KEY" .existingSecret .accessKeyKey) }}
@@ -37,6 +44,22 @@ default holds.
 {{- $p := .Values.pipeline }}
 {{- $pins := list }}
 {{- range $column, $type := $p.typedColumns }}{{ $pins = append $pins (printf "%s:%s" $column $type) }}{{ end }}
+{{- $keep := list }}
+{{- range $p.filter.keep.values }}{{ $keep = append $keep (include "millpond.text" .) }}{{ end }}
+{{- $drop := list }}
+{{- range $p.filter.drop.values }}{{ $drop = append $drop (include "millpond.text" .) }}{{ end }}
+{{- $include := $p.includeValues }}
+{{- $polled := list }}
+{{- if $include.url }}
+{{- $polled = list
+  (list "MILLPOND_INCLUDE_VALUES_URL" $include.url)
+  (list "MILLPOND_INCLUDE_VALUES_MODE" $include.mode)
+  (list "MILLPOND_INCLUDE_VALUES_POLL_INTERVAL_S" $include.pollIntervalSeconds)
+  (list "MILLPOND_INCLUDE_VALUES_REMOVAL_POLLS" $include.removalPolls)
+  (list "MILLPOND_INCLUDE_VALUES_REQUEST_TIMEOUT_S" $include.requestTimeoutSeconds)
+  (list "MILLPOND_INCLUDE_VALUES_STARTUP_TIMEOUT_S" $include.startupTimeoutSeconds)
+}}
+{{- end }}
 {{- $pairs := list
   (list "REPLICA_COUNT" .Values.replicas)
   (list "MILLPOND_HTTP_PORT" .Values.http.port)
@@ -63,13 +86,17 @@ default holds.
   (list "MILLPOND_SORT_BY" (join "," $p.sortBy))
   (list "MILLPOND_TYPED_COLUMNS" (join "," $pins))
   (list "MILLPOND_KAFKA_COLUMNS" $p.kafkaColumns)
+  (list "MILLPOND_FILTER_KEEP_FIELD_NAME" $p.filter.keep.field)
+  (list "MILLPOND_FILTER_VALUES" (join "," $keep))
+  (list "MILLPOND_FILTER_DROP_FIELD_NAME" $p.filter.drop.field)
+  (list "MILLPOND_FILTER_DROP_VALUES" (join "," $drop))
   (list "FLUSH_SIZE" $p.flush.sizeBytes)
   (list "FLUSH_INTERVAL_MS" $p.flush.intervalMs)
   (list "FLUSH_DEADLINE_S" $p.flush.deadlineSeconds)
   (list "LOG_LEVEL" $p.log.level)
   (list "MILLPOND_LOG_FORMAT" $p.log.format)
 }}
-{{- range $pairs }}
+{{- range concat $pairs $polled }}
 {{- $text := include "millpond.text" (last .) }}
 {{- if $text }}
 - name: {{ first . }}

@@ -15,6 +15,7 @@ from pyhoglake import Snapshot
 
 from millpond.hoglake.ledger import read_ledger
 from millpond.records.names import INSERTED_AT, is_usable
+from millpond.verify.ledger_audit import PartitionAudit
 
 Fingerprint = bytes
 
@@ -129,7 +130,7 @@ class LedgerCheck:
 def check_ledger(snapshots: Iterable[Snapshot], topic: str, expected: Iterable[int]) -> LedgerCheck:
     """Read the ranges of `topic` out of the commit messages; `expected` holds each partition's end."""
     ends = tuple(expected)
-    position, ranges, gaps, overlaps = ([0] * len(ends) for _ in range(4))
+    audits = [PartitionAudit() for _ in ends]
     records = commits = 0
     for snapshot in snapshots:
         ledger = read_ledger(snapshot.message)
@@ -138,12 +139,15 @@ def check_ledger(snapshots: Iterable[Snapshot], topic: str, expected: Iterable[i
         commits += 1
         records += int(ledger.counts["records"])
         for partition, entry in ledger.topics[topic].items():
-            ranges[partition] += 1
-            gaps[partition] += entry.first > position[partition]
-            overlaps[partition] += entry.first < position[partition]
-            position[partition] = max(position[partition], entry.next)
-    partitions = tuple(
-        PartitionLedger(number, ranges[number], position[number] - 1, gaps[number], overlaps[number])
-        for number in range(len(ends))
-    )
+            audits[partition].take(entry)
+    partitions = tuple(_partition_ledger(number, audit) for number, audit in enumerate(audits))
     return LedgerCheck(partitions, records, commits, ends)
+
+
+def _partition_ledger(number: int, audit: PartitionAudit) -> PartitionLedger:
+    """The demo's topics begin at 0: what is missing before the first range is a gap too."""
+    whole = audit.covered.whole
+    if whole is None:
+        return PartitionLedger(number, 0, -1, 0, 0)
+    gaps = len(audit.covered.gaps()) + (whole.first > 0)
+    return PartitionLedger(number, audit.ranges, whole.last, gaps, len(audit.overlaps))

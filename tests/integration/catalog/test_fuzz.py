@@ -65,6 +65,7 @@ def nulls(value: Any, place: str = "") -> list[str]:
     return [null for name, part in parts if name not in VERBATIM for null in nulls(part, name)]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)  # a failure is made small first, for 5 minutes at most
 def test_every_answer_has_the_form_of_the_contract(new_lake: Callable[[], Lake]) -> None:
     met: Counter[int] = Counter()

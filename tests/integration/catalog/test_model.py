@@ -170,6 +170,7 @@ class Histories(RuleBasedStateMachine):
         return self.clients[who % len(self.clients)]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)  # a failure is made small first, for 5 minutes at most
 def test_no_history_of_several_clients_makes_catalog_and_model_disagree(new_lake: Callable[[], Lake]) -> None:
     tally = Tally()

@@ -1,0 +1,87 @@
+"""The table as a reader sees it: the catalog's snapshots and list of files, and the Parquet objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+from pyhoglake import Catalog, DataFile, Snapshot, Table
+
+from millpond.deadline import Deadline
+from millpond.hoglake import connect
+from millpond.hoglake.client import CatalogClient
+from millpond.settings import HoglakeSettings
+
+PAGE = 10_000
+"""Snapshots in one answer: the most a server gives (contract 4.7)."""
+
+
+@dataclass(frozen=True)
+class LakeTable:
+    """A table to be read. Nothing here writes. To be closed."""
+
+    client: CatalogClient
+    catalog: Catalog
+    namespace: str
+    table: str
+    store: fs.FileSystem
+
+    @classmethod
+    def open(cls, settings: HoglakeSettings, deadline: Deadline | None = None) -> LakeTable:
+        """The configured table; each request is cut to `deadline`.
+
+        Raises:
+            NotFoundError: there is no such catalog.
+            HoglakeError, httpx.HTTPError: the server did not say.
+        """
+        client = connect(settings)
+        if deadline is not None:
+            client.bind(deadline)
+        try:
+            catalog = client.catalog(settings.catalog)
+        except BaseException:
+            client.close()
+            raise
+        return cls(client, catalog, settings.namespace, settings.table, client.reading_connection())
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> LakeTable:
+        """The table a service with this environment writes to."""
+        return cls.open(HoglakeSettings.read({name: text for name, text in environment.items() if text}))
+
+    def close(self) -> None:
+        """Hang up."""
+        self.client.close()
+
+    def handle(self) -> Table:
+        """The live table under its name.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        return self.client.look_up(self.catalog, self.namespace, self.table)[0]
+
+    def files(self, snapshot: int | None = None) -> list[DataFile]:
+        """The files of the table at `snapshot`, at its newest where None."""
+        return self.handle().files(snapshot=snapshot)
+
+    def parquet(self, file: DataFile) -> pq.ParquetFile:
+        """One file, open, of which only the footer is read yet. To be closed."""
+        # Without pre-buffering, which would hold the columns of all row groups at once.
+        source = self.store.open_input_file(file.path.removeprefix("s3://"))
+        return pq.ParquetFile(source, pre_buffer=False)
+
+    def read(self, file: DataFile) -> pa.Table:
+        """The rows of one file."""
+        return pq.read_table(file.path.removeprefix("s3://"), filesystem=self.store)
+
+    def tables(self) -> Iterator[pa.Table]:
+        """The rows of every live file."""
+        return (self.read(file) for file in self.files())
+
+    def snapshots(self) -> Iterator[Snapshot]:
+        """Every snapshot the catalog keeps, oldest first, paged."""
+        return self.catalog.snapshots(after=-1, limit=PAGE)
