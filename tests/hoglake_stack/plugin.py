@@ -17,7 +17,7 @@ from tests.hoglake_stack.driver import ComposeStack, await_health, prove_attache
 
 REQUIRE = "MILLPOND_REQUIRE_DOCKER_STACK"
 _ATTACH_SECONDS = 10.0
-_MARKER = "orders_faults: gives orders to the /_control of the development catalog, which no other server has"
+_MARKER = "orders_faults: orders faults at the development catalog, or freezes parts; no other stack has that"
 _NOTES = pytest.StashKey[list[str]]()
 
 
@@ -121,7 +121,7 @@ def _with_bucket(stack: AttachedStack) -> AttachedStack:
 def _reason_to_leave_out(item: pytest.Item) -> str | None:
     fixtures: Sequence[str] = getattr(item, "fixturenames", ())
     if item.get_closest_marker("orders_faults"):
-        return "order faults at the development catalog"
+        return "order faults at parts of the local stack"
     if "own_stack" in fixtures:
         return "harm parts of a stack of their own"
     if "external_stack" not in fixtures:
