@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test conformance lint fmt bench docs lock clean
+.PHONY: help install demo test conformance hoglake lint fmt bench docs lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -26,6 +26,9 @@ test: $(INSTALLED) ## Unit, integration and end-to-end tests, with coverage
 
 conformance: ## The live suites of pyhoglake itself against our catalog, on each Python found
 	@PYTHON=$(PYTHON) VENV=$(VENV) .ci/conformance
+
+hoglake: $(INSTALLED) ## Integration tests against the published hoglake server (needs Docker)
+	@$(BIN)/python -m pytest --hoglake-stack --timeout 1200 tests/hoglake_stack tests/integration $(ARGS)
 
 lint: $(INSTALLED) ## ruff, its formatter and mypy, changing nothing
 	$(BIN)/ruff check .

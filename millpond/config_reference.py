@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from typing import Any, get_args
 
@@ -36,7 +37,7 @@ def reference() -> str:
     """The page, as Markdown."""
     parts = [_HEAD]
     for name, section in SECTIONS.items():
-        parts.append(f"\n## {_TITLES[name]}\n\n{section.__doc__}\n")
+        parts.append(f"\n## {_TITLES[name]}\n\n{inspect.cleandoc(section.__doc__ or '')}\n")
         parts.append(_table(section))
     parts.append(_overrides())
     return "".join(parts)

@@ -60,7 +60,14 @@ Token = Annotated[SecretStr, BeforeValidator(_token)]
 
 
 class FilterSettings(Section):
-    """Which records become rows. A list of values is all integers or all text; `007` is text."""
+    """Which records become rows, by the value of a field. The offsets of all of them are committed.
+
+    A list is all integers or all text (`007` is text). A text column matches equal text, a column of numbers
+    equal numbers, one of booleans `true` and `false`, a pinned timestamptz or uuid what the pin reads. Where
+    a record has no value, or a batch no column that can match, the keep filter leaves out and the drop filter
+    writes. The list of an endpoint is refused, and counted, when it is empty, when it misses more than half
+    of what it listed before, or when integers become text or text integers.
+    """
 
     keep_field: FilterField | None = Field(
         None,

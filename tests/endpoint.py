@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -23,11 +24,14 @@ class Answer:
 
 
 class Endpoint:
-    """Runs as a context; `answer` may be changed at any time, `requests` are the headers it was sent."""
+    """Runs as a context; `answer` may be changed at any time, `requests` are the headers of each request."""
 
     def __init__(self) -> None:
         self.answer = Answer()
         self.requests: list[Mapping[str, str]] = []
+        self.most_at_once = 0
+        self._at_once = 0
+        self._lock = threading.Lock()
         self._closing = threading.Event()
         handler = type("Handler", (_Handler,), {"endpoint": self})
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -47,6 +51,19 @@ class Endpoint:
         """Let time go by; whether to go on answering."""
         return not self._closing.wait(seconds)
 
+    @contextmanager
+    def answering(self, headers: Mapping[str, str]) -> Iterator[Answer]:
+        """Note a request while it is answered."""
+        with self._lock:
+            self.requests.append(headers)
+            self._at_once += 1
+            self.most_at_once = max(self.most_at_once, self._at_once)
+        try:
+            yield self.answer
+        finally:
+            with self._lock:
+                self._at_once -= 1
+
     def __enter__(self) -> Self:
         self._thread.start()
         return self
@@ -62,8 +79,11 @@ class _Handler(BaseHTTPRequestHandler):
     endpoint: Endpoint
 
     def do_GET(self) -> None:
-        self.endpoint.requests.append(dict(self.headers))
-        answer = self.endpoint.answer
+        with self.endpoint.answering(dict(self.headers)) as answer:
+            self._send(answer)
+        self.close_connection = True
+
+    def _send(self, answer: Answer) -> None:
         head = [f"HTTP/1.1 {answer.status} x", "Connection: close"]
         if "Content-Length" not in answer.headers:
             head.append(f"Content-Length: {len(answer.body)}")
@@ -81,13 +101,12 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(answer.body)
         except OSError:
             pass  # cut off by the other side, as it should
-        self.close_connection = True
 
     def _dribble(self, pieces: Sequence[bytes], seconds: float) -> None:
         for piece in pieces:
-            self.wfile.write(piece)
             if not self.endpoint.pause(seconds):
                 return
+            self.wfile.write(piece)
 
     def log_message(self, *_arguments: object) -> None:
         """A request is no news."""

@@ -114,9 +114,10 @@ def _taken(batch: pa.RecordBatch, mask: pa.Array, count: int, typed: Collection[
 def _by_label(found: pa.Array, lookup: Lookup) -> Mapping[str, int]:
     """Rows by value. Two candidates may have one label, as zero has two signs."""
     matched: dict[str, int] = {}
-    for entry in pc.value_counts(found.drop_null()):
-        label = lookup.labels[entry["values"].as_py()]
-        matched[label] = matched.get(label, 0) + entry["counts"].as_py()
+    numbers, counts = (part.to_pylist() for part in pc.value_counts(found.drop_null()).flatten())
+    for number, count in zip(numbers, counts, strict=True):
+        label = lookup.labels[number]
+        matched[label] = matched.get(label, 0) + count
     return matched
 
 

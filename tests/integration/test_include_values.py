@@ -113,7 +113,7 @@ def test_a_start_without_a_first_list_ends_in_time_with_the_reason(
         url = f"http://127.0.0.1:{free_port()}/teams"
     else:
         endpoint.answer = answer
-    pipeline = listed(MILLPOND_INCLUDE_VALUES_URL=url, MILLPOND_INCLUDE_VALUES_STARTUP_TIMEOUT_S="2")
+    pipeline = listed(MILLPOND_INCLUDE_VALUES_URL=url, MILLPOND_INCLUDE_VALUES_STARTUP_TIMEOUT_S="4")
     ended = pipeline.run_to_end()
     assert (1, "") == (ended.exit_code, ended.stray)
     (error,) = ended.errors()

@@ -19,6 +19,8 @@ from millpond.devstack.stack import Stack
 from tests.integration.drain import BATCH, TIMEOUT_SECONDS, Drain
 from tests.pipeline import wait_until
 
+pytestmark = pytest.mark.orders_faults
+
 BUSY = Answer(status=503, body={"error": "commit_queue_timeout", "detail": "busy"}, retry_after=2)
 BROKEN = Answer(status=500, body={"error": "internal_error", "detail": "broken"})
 

@@ -62,6 +62,7 @@ def test_the_drop_filter_takes_listed_values_out_and_keeps_rows_without_one() ->
     ("rows", "values", "expected"),
     [
         (teams("a", "b", "a b"), ["a"], [0]),
+        (teams("a", "A"), ["a"], [0]),
         (teams("5", "5.0", "05"), [5], [0]),
         (teams(5, "5", "x", 5.5), [5], [0, 1]),
         (teams(5, 7), ["5", "x"], [0]),
@@ -92,6 +93,7 @@ def test_both_filters_find_the_same_rows(
     ("rows", "values"),
     [
         (batch({"n": 0}, {"n": 1}), [1]),
+        (batch({"n": 0, "Team": 1}, {"n": 1, "TEAM": 1}), [1]),
         (teams(None, None), [1]),
         (teams(1, 2), ["x"]),
         (teams(1.5, 2), ["x"]),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -40,7 +39,7 @@ class Polled:
                 "MILLPOND_INCLUDE_VALUES_URL": url,
                 "MILLPOND_INCLUDE_VALUES_MODE": "authoritative",
                 "MILLPOND_INCLUDE_VALUES_POLL_INTERVAL_S": "0.05",
-                "MILLPOND_INCLUDE_VALUES_REQUEST_TIMEOUT_S": "0.5",
+                "MILLPOND_INCLUDE_VALUES_REQUEST_TIMEOUT_S": "5",
                 **environ,
             }
         ).filters
@@ -95,9 +94,6 @@ def test_the_header_is_sent_and_no_encoding_is_asked_for(endpoint: Endpoint) -> 
         (Answer(b"[1", headers={"Content-Length": "9"}), "RemoteProtocolError"),
         (Answer(b"[" + b"1," * 2**21 + b"1]"), f"larger than {MAX_BODY_BYTES} bytes"),
         (Answer(gzip.compress(b"[1]"), headers={"Content-Encoding": "gzip"}), "content-encoding 'gzip'"),
-        (Answer(b"[1]", seconds_per_byte=60), "no whole answer within 0.5 s"),
-        (Answer(b"[" + b" " * 200, seconds_per_byte=0.02), "no whole answer within 0.5 s"),
-        (Answer(seconds_per_byte=0.02, dribbles_headers=True), "no whole answer within 0.5 s"),
     ],
     ids=lambda part: part if isinstance(part, str) else "",
 )
@@ -110,6 +106,23 @@ def test_an_answer_of_no_use_is_a_failed_poll_with_its_reason(
         endpoint.lists(7)
         polled.holds(7)
         wait_until(lambda: not polled.list.trouble, "the trouble over", seconds=5)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(b"[1]", seconds_per_byte=60),
+        Answer(b"[" + b" " * 2000, seconds_per_byte=0.02),
+        Answer(headers={"X-Long": "x" * 2000}, seconds_per_byte=0.02, dribbles_headers=True),
+    ],
+    ids=["silence", "a byte at a time", "a header at a time"],
+)
+def test_an_answer_is_not_waited_for_longer_than_its_time(endpoint: Endpoint, answer: Answer) -> None:
+    endpoint.answer = answer
+    with Polled(endpoint.url, MILLPOND_INCLUDE_VALUES_REQUEST_TIMEOUT_S="1") as polled:
+        assert "no whole answer within 1 s" == polled.trouble()
+        endpoint.lists(7)
+        polled.holds(7)
 
 
 def test_an_answer_of_the_largest_size_is_taken(endpoint: Endpoint) -> None:
@@ -139,13 +152,13 @@ def test_a_server_that_is_away_leaves_the_last_list(endpoint: Endpoint) -> None:
 
 def test_polls_come_one_at_a_time(endpoint: Endpoint) -> None:
     endpoint.answer = Answer(b"[1]", seconds_per_byte=0.1)
-    with Polled(endpoint.url) as polled:
-        polled.holds(1)
-        assert 1 == len(endpoint.requests)
+    with Polled(endpoint.url):
+        wait_until(lambda: len(endpoint.requests) > 2, "three polls", seconds=20)
+    assert 1 == endpoint.most_at_once
 
 
 @pytest.mark.parametrize("answer", [Answer(b"[1]"), Answer(b"[1]", seconds_per_byte=60)])
-def test_it_stops_within_a_second_whatever_it_waits_for(endpoint: Endpoint, answer: Answer) -> None:
+def test_it_stops_at_once_whatever_it_waits_for(endpoint: Endpoint, answer: Answer) -> None:
     endpoint.answer = answer
     slow = {
         "MILLPOND_INCLUDE_VALUES_REQUEST_TIMEOUT_S": "60",
@@ -153,33 +166,32 @@ def test_it_stops_within_a_second_whatever_it_waits_for(endpoint: Endpoint, answ
     }
     with Polled(endpoint.url, **slow) as polled:
         wait_until(lambda: endpoint.requests, "a request", seconds=10)
-        began = time.monotonic()
         polled.poller.stop()
-        assert time.monotonic() - began < 1
-        assert not polled.poller.is_running
+        wait_until(lambda: not polled.poller.is_running, "the end of its thread", seconds=10)
 
 
 def test_it_can_be_stopped_as_soon_as_it_is_started(endpoint: Endpoint) -> None:
-    for _ in range(5):
-        with Polled(endpoint.url) as polled:
-            pass
-        assert not polled.poller.is_running
+    started = [Polled(endpoint.url) for _ in range(5)]
+    for polled in started:
+        polled.poller.start()
+        polled.poller.stop()
+    wait_until(lambda: not any(p.poller.is_running for p in started), "the end of them", seconds=10)
 
 
 def test_a_first_list_that_does_not_come_is_an_error_with_the_reason() -> None:
     url = f"http://127.0.0.1:{free_port()}/teams"
     turns: list[int] = []
-    short = {"MILLPOND_INCLUDE_VALUES_STARTUP_TIMEOUT_S": "1"}
+    short = {"MILLPOND_INCLUDE_VALUES_STARTUP_TIMEOUT_S": "2"}
     with Polled(f"{url}?key=hunter2", **short) as polled, pytest.raises(Fatal) as refusal:
         polled.poller.wait_for_first(threading.Event(), lambda: turns.append(1))
-    assert f"from {url} in 1 s: ConnectError" in str(refusal.value)
+    assert f"from {url} in 2 s: ConnectError" in str(refusal.value)
     assert "hunter2" not in str(refusal.value)
     assert turns
 
 
 def test_a_first_list_that_is_refused_is_the_reason(endpoint: Endpoint) -> None:
     with (
-        Polled(endpoint.url, MILLPOND_INCLUDE_VALUES_STARTUP_TIMEOUT_S="1") as polled,
+        Polled(endpoint.url, MILLPOND_INCLUDE_VALUES_STARTUP_TIMEOUT_S="2") as polled,
         pytest.raises(Fatal, match=r"refused \(empty\)"),
     ):
         polled.poller.wait_for_first(threading.Event(), lambda: None)

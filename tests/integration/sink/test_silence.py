@@ -21,6 +21,8 @@ from tests.integration.sink.gate import Harm, StoreGate
 from tests.integration.sink.writing import Writing, flush_of
 from tests.pipeline import Pipeline, metric, wait_until
 
+pytestmark = pytest.mark.orders_faults
+
 SECONDS = 3.0
 SLACK_SECONDS = 2.0
 BUSY = Answer(status=503, body={"error": "commit_queue_timeout", "detail": "busy"}, retry_after=30)

@@ -32,18 +32,23 @@ def flush_of(numbers: range, *, sides: int = 1, partition: int = 0) -> Flush:
     return Flush(start, end, [batch], len(rows), batch.nbytes, "size", INSERTED_AT)
 
 
+def own_catalog(stack: Stack) -> dict[str, str]:
+    """Where a writer writes whose catalog nobody has made yet."""
+    catalog = f"lake-{uuid4().hex[:12]}"
+    return {
+        **stack.environment(),
+        "HOGLAKE_CATALOG": catalog,
+        "HOGLAKE_DATA_PATH": f"s3://{stack.store.bucket}/{catalog}",
+        "HOGLAKE_PARTITION_BY": "side",
+    }
+
+
 class Writing:
     """A sink with a catalog of its own, which `again` opens anew, as a restart does."""
 
     def __init__(self, stack: Stack, **environ: str) -> None:
-        self.catalog = f"lake-{uuid4().hex[:12]}"
-        self.environ = {
-            **stack.environment(),
-            "HOGLAKE_CATALOG": self.catalog,
-            "HOGLAKE_DATA_PATH": f"s3://{stack.store.bucket}/{self.catalog}",
-            "HOGLAKE_PARTITION_BY": "side",
-            **environ,
-        }
+        self.environ = own_catalog(stack) | environ
+        self.catalog = self.environ["HOGLAKE_CATALOG"]
         self._bucket = stack.store.bucket
         # Past any gate: what is looked at must not be what is harmed.
         self._reader = {
