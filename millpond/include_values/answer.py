@@ -7,7 +7,6 @@ import asyncio
 import httpx
 import orjson
 
-from millpond.records.columns import json_text
 from millpond.records.value_list import Value
 
 MAX_BODY_BYTES = 4 * 2**20
@@ -71,7 +70,7 @@ def parse(body: bytes) -> frozenset[Value]:
             raise PollFailed(f"element {number} of its answer is a JSON {_kind(value)}, not a value")
     if all(type(value) is int for value in listed):
         return frozenset(listed)
-    return frozenset(str(json_text(value)) for value in listed)
+    return frozenset(value if isinstance(value, str) else orjson.dumps(value).decode() for value in listed)
 
 
 def _kind(value: object) -> str:

@@ -61,6 +61,11 @@ class Decoded:
     failed: Mapping[str, int]
 
 
+def decode(values: Sequence[bytes], pins: Mapping[str, str], taken: Collection[str] = ()) -> Decoded:
+    """What a decoder that expects no column but the pinned ones makes of some values."""
+    return Decoder(pins, taken).decode(values)
+
+
 class Decoder:
     """Turns JSON objects into rows, in order. Total: no input raises.
 

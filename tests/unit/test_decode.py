@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.records.decode import Decoded, Decoder, Limits, Misfit
+from millpond.records import Decoded, Decoder, Limits, Misfit, decode
 from tests.unit.test_columns import JSON_VALUES
 
 NO_PINS: dict[str, str] = {}
@@ -19,11 +19,6 @@ PINNED = st.dictionaries(
     st.sampled_from(["a", "b", "c"]),
     st.sampled_from(["timestamptz", "bigint", "double", "boolean", "varchar", "uuid"]),
 )
-
-
-def decode(values: list[bytes], pins: dict[str, str] = NO_PINS) -> Decoded:
-    """What a decoder that expects nothing makes of some values."""
-    return Decoder(pins).decode(values)
 
 
 def decoded(*records: Any, pins: dict[str, str] = NO_PINS) -> Decoded:
