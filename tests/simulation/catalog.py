@@ -215,11 +215,11 @@ class Catalog:
         if refusal is not None:
             return refusal
         assert self.table is not None
-        snapshot = self._snapshot(body["message"])
+        snapshot = self._snapshot(body.get("message"))
         paths = [file["path"] for file in group["files"]]
         self.table.files += paths
         self.receipts[key] = Receipt(fingerprint, snapshot, Here.scheduler.now)
-        self.on_publish(process, self.table.uuid, paths, body["message"], snapshot)
+        self.on_publish(process, self.table.uuid, paths, body.get("message", ""), snapshot)
         return 200, {"snapshot_id": snapshot, "schema_version": 1}
 
     def _refusal(self, group: Mapping[str, Any], read_snapshot: int) -> Answer | None:  # noqa: PLR0911 - one each
