@@ -31,7 +31,7 @@ START_FAILURE_SECONDS = 30
 _FAST = {"FLUSH_INTERVAL_MS": "300", "FETCH_MAX_WAIT_MS": "50", "MILLPOND_LOG_FORMAT": "json"}
 
 
-def wait_until(condition: Callable[[], Any], what: str, *, seconds: float = 20.0) -> Any:
+def wait_until(condition: Callable[[], Any], what: str, *, seconds: float = 40.0) -> Any:
     """The first true value of `condition`, asked again and again until the deadline."""
     deadline, pause = Deadline(seconds), threading.Event()
     while True:
@@ -166,7 +166,7 @@ class Pipeline:
         finally:
             consumer.close()
 
-    def wait_for_all(self, *, seconds: float = 30.0) -> None:
+    def wait_for_all(self, *, seconds: float = 60.0) -> None:
         """Until everything produced is published and committed."""
         wait_until(lambda: self.committed() == self.produced, "all offsets committed", seconds=seconds)
 

@@ -137,7 +137,7 @@ def test_offsets_advance_over_records_that_make_no_row(pipeline: Pipeline) -> No
     pipeline.produce([None, b"not json", b"[1]", None], partition=0)
     pipeline.produce([None], partition=1)
     service = pipeline.service()
-    pipeline.wait_for_all(seconds=10)
+    pipeline.wait_for_all()
     assert 2 == metric(service.url, "millpond_records_skipped_total", reason="json_parse")
     wait_until(lambda: lag(service.url) == [0, 0], "no lag")
 
@@ -154,7 +154,7 @@ def test_one_record_and_then_silence_is_in_the_table_within_the_interval(pipelin
     """C20: the age of a row is its own, not the time since the last flush."""
     pipeline.service(FLUSH_INTERVAL_MS="500")
     pipeline.produce([{"n": 7}], partition=1)
-    pipeline.wait_for_all(seconds=5)
+    pipeline.wait_for_all(seconds=10)
     assert [7] == numbers(pipeline)
 
 
