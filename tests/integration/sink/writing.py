@@ -107,7 +107,9 @@ class Writing:
     def unregistered(self) -> set[str]:
         """The Parquet objects in the bucket that no table names."""
         with closing(LakeTable.of(self._reader)) as lake:
-            under = fs.FileSelector(f"{self._bucket}/{self.catalog}/data", recursive=True)
+            under = fs.FileSelector(
+                f"{self._bucket}/{self.catalog}/data", recursive=True, allow_not_found=True
+            )
             there = {
                 f"s3://{info.path}"
                 for info in lake.store.get_file_info(under)
