@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 
 from tests.simulation.broker import Broker, PartitionLog, Record
 from tests.simulation.catalog import Catalog
-from tests.simulation.findings import COMMIT_WITHOUT_ROWS, LATE_OFFSET_COMMIT, STALE_LOG_ENDS
+from tests.simulation.findings import COMMIT_WITHOUT_ROWS, LATE_OFFSET_COMMIT, MIXED_TOPICS, STALE_LOG_ENDS
 from tests.simulation.machine import Here
 from tests.simulation.process import Process
 from tests.simulation.store import Store
@@ -72,6 +73,8 @@ class Judge:
         process.looked_at = Here.scheduler.now
         if process.first_look_at is None:
             process.first_look_at = process.looked_at
+            owned = [note for p, (_, note) in self.broker.group.items() if process.owns(p)]
+            process.topics_seen = {str(json.loads(note)["topic_id"]) for note in owned}
 
     def see_publication(
         self, process: Process, table_uuid: str, paths: Sequence[str], message: str, snapshot: int
@@ -240,9 +243,8 @@ class Judge:
         begin = self._verified.get(key, 0)
         missing = [r for r in self.broker.logs[partition].records[begin:offset] if self._is_missing(r)]
         if missing:
-            raise ViolationError(
-                f"{process.name} commits partition {partition} at {offset} beyond {_name(missing)}"
-            )
+            text = f"{process.name} commits partition {partition} at {offset} beyond {_name(missing)}"
+            raise ViolationError(text, MIXED_TOPICS if len(process.topics_seen) > 1 else "")
         self._verified[key] = max(begin, offset)
 
     def _is_told(self, record: Record) -> bool:
