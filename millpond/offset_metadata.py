@@ -12,6 +12,9 @@ from millpond.offsets import Offset, Partition, Positions
 
 METADATA_VERSION = 1
 
+LOOK_HOLDS_SECONDS = 1.0
+"""How long ago the group may have been looked at for its offsets to be committed without another look."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
-from millpond.deadline import Deadline
+from millpond.deadline import Clock, Deadline
 from millpond.errors import DeadlineExceeded, Fatal, LedgerGapError, Retryable
 from millpond.logs import logger
 from millpond.metrics import Metrics
 from millpond.offset_metadata import (
+    LOOK_HOLDS_SECONDS,
     CommitMetadata,
     Committed,
     Layout,
@@ -66,6 +68,7 @@ def recover(
     rules: StartRules,
     metrics: Metrics,
     deadline: Deadline,
+    clock: Clock = time.monotonic,
 ) -> Recovered:
     """Settle the position of every owned partition before the first record is read.
 
@@ -84,7 +87,9 @@ def recover(
             be passed over; each explained.
         Retryable: Kafka or the catalog did not answer.
     """
-    return _Recovery(log, sink, source, layout=layout, rules=rules, metrics=metrics, deadline=deadline).run()
+    return _Recovery(
+        log, sink, source, layout=layout, rules=rules, metrics=metrics, deadline=deadline, clock=clock
+    ).run()
 
 
 class _Recovery:
@@ -100,7 +105,9 @@ class _Recovery:
         rules: StartRules,
         metrics: Metrics,
         deadline: Deadline,
+        clock: Clock,
     ) -> None:
+        self._clock = clock
         self._log = log
         self._sink = sink
         self._layout = layout
@@ -128,15 +135,24 @@ class _Recovery:
                 self._ask_the_ledger(silent, sought)
             self._follow()
             self._walk()
+            self._look_at_the_log_again()
         self._apply_policy()
         start_at = str(self._rules.start_at or "")
         note = CommitMetadata(self._snapshot or 0, str(self._layout), self._source.topic_id, start_at)
+        looked_at = self._clock()
         self._look_again()
         self._log.commit(self._positions, note, self._deadline)
+        if self._clock() - looked_at > LOOK_HOLDS_SECONDS:
+            self._check_alone()
         ends = {partition: marks.high for partition, marks in self._watermarks.items()}
         for partition, position in self._positions.items():  # each has a lag from the first scrape on
             self._metrics.lag.set(max(0, ends[partition] - position), partition=str(partition))
         return Recovered(self._positions, self._snapshot or 0, self._source, ends)
+
+    def _look_at_the_log_again(self) -> None:
+        """What an heir of ours read and published came after we asked for the ends: it is no lost tail."""
+        if any(position > self._watermarks[p].high for p, position in self._positions.items()):
+            self._watermarks = self._log.watermarks(self._deadline)
 
     def _look_again(self) -> None:
         """Whoever published and committed while the ledger was read must not be overwritten.
@@ -148,6 +164,19 @@ class _Recovery:
             raise Retryable(
                 f"another process commits to group {self._source.group_id!r} while this one starts; it has "
                 "the same ordinal, or it is of a layout that was not stopped before this one came"
+            )
+
+    def _check_alone(self) -> None:
+        """A commit that arrived late may have taken back what others committed meanwhile (see Publisher).
+
+        Raises:
+            Retryable: somebody published beyond our positions; recovery begins anew and follows it.
+        """
+        since = self._snapshot or 0
+        ends = _ends(self._sink.published_since(self._source, since, self._deadline).published)
+        if any(ends.get(partition, 0) > position for partition, position in self._positions.items()):
+            raise Retryable(
+                f"another process published from group {self._source.group_id!r} while this one starts"
             )
 
     def _silent(self) -> set[Partition]:
@@ -200,7 +229,8 @@ class _Recovery:
             self._seek(partition, target, ends.get(partition))
         for partition in sorted(silent - set(sought)):
             self._believe_the_ledger(partition, ends.get(partition))
-        self._snapshot = max(self._snapshot or 0, history.until)
+        if self._snapshot is None:  # else receipts newer than the notes of other partitions are to come yet
+            self._snapshot = history.until
 
     def _seek(self, partition: Partition, target: Offset, end: Offset | None) -> None:
         marks, stood = self._watermarks[partition], self._positions.get(partition)
