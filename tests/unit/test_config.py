@@ -243,6 +243,10 @@ def test_attempts_that_do_not_fit_the_deadline_are_refused_with_the_sum(
         assert part in told
 
 
+def test_attempts_that_just_fit_the_deadline_are_taken() -> None:
+    assert 428.75 == loaded(FLUSH_DEADLINE_S="428.75").flush.deadline_seconds
+
+
 def test_a_shorter_deadline_is_what_the_attempts_must_fit() -> None:
     (told,) = problems(FLUSH_DEADLINE_S="428")
     assert "428.75 s, more than FLUSH_DEADLINE_S=428" in told
