@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from tests.simulation.findings import REWOUND_BY_NOBODY
 from tests.simulation.judge import ViolationError
 from tests.simulation.network import Weather
 from tests.simulation.process import Process
@@ -17,6 +16,7 @@ from tests.simulation.stateful_set import StatefulSet
 from tests.simulation.troubles import Troubles
 from tests.simulation.world import World
 
+_STOPS = "millpond stops"
 _ASKS_FOR_EPOCH = re.compile(r"MILLPOND_REPLAY_EPOCH")
 _LEGAL_FATAL = re.compile(
     r"is outside the log|no Kafka broker answers|is not to be had|did not give catalog|cannot write s3://"
@@ -93,8 +93,9 @@ class History:
         for pod in self.pods.pods.values():
             if pod.has_ended and pod.errors and _ASKS_FOR_EPOCH.search(pod.errors[-1]):
                 pod.errors.clear()
-                if self.world.judge.accepts_new_epoch():
-                    self.pods.epoch = f"e{len(self.world.trace)}"
+                epoch = f"e{len(self.world.trace)}"
+                if self.world.judge.accepts_epoch(epoch):
+                    self.pods.epoch = epoch
                     self.world.tell("operator", f"sets MILLPOND_REPLAY_EPOCH={self.pods.epoch}")
         self.pods.restart()
 
@@ -151,9 +152,8 @@ class History:
         until = self.world.scheduler.now + seconds
         while not condition():
             if self.world.scheduler.now > until:
-                told = [text for _, _, text in self.world.trace if "millpond stops" in text][-1:]
-                is_rewound = any("the group was rewound" in text for text in told)
-                finding = REWOUND_BY_NOBODY if is_rewound else ""
+                told = next((text for _, _, text in reversed(self.world.trace) if _STOPS in text), "")
+                finding = self.world.judge.why_stuck(told)
                 raise ViolationError(f"waited {seconds:g} s in vain for {what}; {told}", finding)
             self._rest(1.0)
 

@@ -12,7 +12,13 @@ import pyarrow.parquet as pq
 
 from tests.simulation.broker import Broker, PartitionLog, Record
 from tests.simulation.catalog import Catalog
-from tests.simulation.findings import COMMIT_WITHOUT_ROWS, LATE_OFFSET_COMMIT, MIXED_TOPICS, STALE_LOG_ENDS
+from tests.simulation.findings import (
+    COMMIT_WITHOUT_ROWS,
+    LEDGER_GAP,
+    MIXED_TOPICS,
+    REWOUND_BY_NOBODY,
+    UNTOLD_EXPIRY,
+)
 from tests.simulation.machine import Here
 from tests.simulation.process import Process
 from tests.simulation.store import Store
@@ -52,6 +58,7 @@ class Judge:
     processes: Sequence[Process]
     tell: Callable[[str, str], None]
     policy: str = "earliest"
+    epoch: str = ""
     excused: Counter[str] = field(default_factory=Counter)
     _records: dict[int, Record] = field(default_factory=dict)
     _verified: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -83,6 +90,8 @@ class Judge:
         records = [self._records[uid] for uid in self._read(paths)]
         window = self._window(process, records)
         doubled = []
+        if process.config.flush.replay_epoch != self.epoch:
+            window = window or REPLAYED
         for record in records:
             record.may_double = record.may_double or window
             if table_uuid in record.published_in:
@@ -116,7 +125,7 @@ class Judge:
             return
         if log.low <= begin <= log.high and reset.reason == "beyond_log_end" and not self._below:
             text = f"{process.name} leaves offset {begin} of partition {reset.partition}, which is in the log"
-            raise ViolationError(text, STALE_LOG_ENDS)
+            raise ViolationError(text)
         unpublished = sum(r.is_row and not r.published_in for r in log.records[begin : reset.to_offset])
         if unpublished > lost:
             raise ViolationError(
@@ -147,12 +156,17 @@ class Judge:
             self._verified[key] = min(self._verified.get(key, 0), offset)
             self._mark(log.records[:offset], TRUNCATED)
 
-    def accepts_new_epoch(self) -> bool:
+    def accepts_epoch(self, epoch: str) -> bool:
         """Whether an operator has reason to do as the error says; its price is told, and paid."""
         if not (self._has_lost_snapshots or self._below):
             return False
+        self.epoch = epoch
         self._mark(self._records.values(), REPLAYED)
         return True
+
+    def why_stuck(self, error: str) -> str:
+        """The known finding that keeps a process from starting with `error`, if it is one."""
+        return REWOUND_BY_NOBODY if "the group was rewound" in error else ""
 
     def check_end(self) -> None:
         """Every record that is still in the log is in a table, or was told to be left out."""
@@ -184,8 +198,10 @@ class Judge:
 
     def _finding(self, process: Process, doubled: Sequence[Record]) -> str:
         partitions = {record.partition for record in doubled}
-        if process.commits_late or partitions & self._went_back:
-            return LATE_OFFSET_COMMIT
+        if partitions & self._went_back:
+            return LEDGER_GAP
+        if any(record.may_double == EXPIRED for record in doubled):
+            return UNTOLD_EXPIRY
         since = process.first_look_at or 0.0
         if any(at > since and process.owns(p) and by is not process for at, p, by in self._without_rows):
             return COMMIT_WITHOUT_ROWS
@@ -231,7 +247,6 @@ class Judge:
         if any(other is not process for other in self._committed_since({partition}, since)):
             # Kafka has no conditional commit: one that was looked for before the other arrived goes through.
             self.excused["went back: paused between the look and the offset commit"] += 1
-            process.commits_late = True
             self._went_back.add(partition)
             return
         told = (r for _, by, r in self._resets if by is process and r.partition == partition)

@@ -43,7 +43,6 @@ class Process(Owner):
         self.looked_at: float | None = None
         self.took_over_at: float | None = None
         self.first_look_at: float | None = None
-        self.commits_late = False
         self.topics_seen: set[str] = set()
         self._tell = tell
         self._service: Service | None = None
