@@ -64,6 +64,8 @@ def test_a_flush_prepared_anew_after_its_commit_was_carried_out_unseen_counts_on
         writer.orphans("commit_refused"),
     )
     assert balanced(writer)
+    writer.sink.close()
+    assert 0 == unknown(writer)
 
 
 def test_objects_that_a_receipt_answers_for_are_in_no_doubt_any_more(writer: Writer, lake: Lake) -> None:

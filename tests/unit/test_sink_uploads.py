@@ -81,15 +81,20 @@ def test_an_upload_whose_answer_was_lost_counts_as_done_once_the_store_says_that
     assert balanced(writer)
 
 
+@pytest.mark.parametrize(("fate", "is_there"), [(Lost(TIMEOUT), True), (RESET, False)], ids=["lost", "reset"])
 def test_an_upload_nobody_can_tell_the_outcome_of_is_counted_and_named_apart(
-    writer: Writer, lake: Lake, deadline: SteppedDeadline
+    writer: Writer,
+    lake: Lake,
+    deadline: SteppedDeadline,
+    fate: Exception | Lost,
+    is_there: bool,  # noqa: FBT001 - a table of fates
 ) -> None:
     """It may be in the bucket: neither registered nor counted, nobody would ever find it."""
-    lake.store.harm = harming(33, Lost(TIMEOUT))
+    lake.store.harm = harming(33, fate)
     lake.store.unanswered.append(TIMEOUT)
     with capture_logs() as events, pytest.raises(Retryable):
         writer.write(WIDE, deadline)
-    assert orphans(lake.store, lake) == writer.orphans("prepare_failed")
+    assert orphans(lake.store, lake) == writer.orphans("prepare_failed") - (not is_there)
     assert 1 == unknown(writer)
     (told,) = [event["uris"] for event in events if "outcome is unknown" in event["event"]]
     assert ["-32.parquet"] == [uri[uri.rindex("-") :] for uri in told]
