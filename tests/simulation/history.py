@@ -146,7 +146,7 @@ class History:
 
     def _is_done(self) -> bool:
         pods = self.pods.pods.values()
-        return self.world.judge.is_drained() and not any(pod.has_ended for pod in pods)
+        return self.world.judge.is_drained() and all(pod.is_draining and not pod.has_ended for pod in pods)
 
     def _wait(self, condition: Callable[[], bool], seconds: float, what: str) -> None:
         until = self.world.scheduler.now + seconds

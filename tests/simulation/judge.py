@@ -248,6 +248,8 @@ class Judge:
             # Kafka has no conditional commit: one that was looked for before the other arrived goes through.
             self.excused["went back: paused between the look and the offset commit"] += 1
             self._went_back.add(partition)
+            if self._has_lost_snapshots:
+                self._mark(self.broker.logs[partition].records[offset:stood], EXPIRED)
             return
         told = (r for _, by, r in self._resets if by is process and r.partition == partition)
         if not any(reset.to_offset <= offset for reset in told):

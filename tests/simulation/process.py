@@ -37,6 +37,7 @@ class Process(Owner):
         self.counts: dict[tuple[str, tuple[tuple[str, str], ...]], float] = defaultdict(float)
         self.errors: list[str] = []
         self.last_error = ""
+        self.is_draining = False
         self.has_ended = False
         self.ended_at: float | None = None
         self.partitions = 0

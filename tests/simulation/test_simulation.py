@@ -11,8 +11,8 @@ import pytest
 from tests.simulation.broken_rules import BROKEN_RULES
 from tests.simulation.sweep import Report
 
-SEEDS = int(os.environ.get("MILLPOND_SIMULATION_SEEDS", "1000"))
-"""How many histories; a thousand take two processors half a minute."""
+SEEDS = int(os.environ.get("MILLPOND_SIMULATION_SEEDS", "10000"))
+"""How many histories; ten thousand take two idle processors three minutes."""
 
 _SEEDS_TO_SEE_A_BROKEN_RULE = 1000
 _ROOT = Path(__file__).parents[2]

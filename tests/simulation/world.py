@@ -110,6 +110,7 @@ class World:
         if level == "info" and not event.startswith(_TOLD):
             return
         process.tell(f"{level} {event} {' '.join(f'{name}={facts[name]}' for name in facts)}"[:400])
+        process.is_draining = process.is_draining or event == "draining"
         if event.startswith("position decided by"):
             place = facts["partition"], facts["from_offset"], facts["to_offset"], facts["reason"]
             try:
