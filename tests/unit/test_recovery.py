@@ -404,10 +404,38 @@ def test_a_commit_that_reached_only_some_partitions_is_made_whole() -> None:
     assert positions({0: 17, 2: 25}) == start.recover().positions
 
 
-def test_what_begins_beyond_a_position_is_not_jumped_to() -> None:
+def test_what_was_published_beyond_a_gap_is_not_published_again() -> None:
+    """A01: the record between made no row; the offset after it was committed and went back since."""
     start = Start({0: 10, 2: 20}, ELSEWHERE)
     start.published({0: 11}, {0: 17})
-    assert positions({0: 10, 2: 20}) == start.recover().positions
+    assert positions({0: 17, 2: 20}) == start.recover().positions
+
+
+def test_a_receipt_is_a_rewind_by_what_is_known_of_the_partitions_it_moves() -> None:
+    """A21: the other partition's offsets know of a later snapshot, and of nothing of ours."""
+    start = Start({0: 10, 2: 20})
+    start.published({0: 10, 2: 20}, {0: 17, 2: 20})
+    start.log.stored |= FakeLog({2: 20}, metadata=replace(OURS, snapshot=150)).stored
+    assert positions({0: 17, 2: 20}) == start.recover().positions
+
+
+def test_partitions_still_committed_in_the_topic_of_before_are_read_by_the_policy() -> None:
+    """D03: the first commit into the new topic reached only one of them."""
+    start = Start({0: 10, 2: 20})
+    start.log.stored |= FakeLog({0: 10}, metadata=replace(OURS, topic_id="id-2")).stored
+    recovered = start.recover(replace(SOURCE, topic_id="id-2"))
+    assert (positions({0: 10, 2: 5}), "id-2") == (recovered.positions, recovered.source.topic_id)
+    assert 1 == value(start.metrics, "millpond_offset_reset_total", reason="topic_recreated")
+
+
+def test_a_silent_group_beside_expired_snapshots_is_told() -> None:
+    start = Start({0: None, 2: None})
+    start.published({0: 5, 2: 5}, {0: 7, 2: 5})
+    start.sink.floor = 50
+    with capture_logs() as events:
+        assert positions({0: 7, 2: 5}) == start.recover().positions
+    assert [[2]] == [event["partitions"] for event in events if "expired" in event["event"]]
+    assert 1 == value(start.metrics, "millpond_errors_total", type="recovery_incomplete")
 
 
 def test_a_flush_whose_receipt_was_purged_is_found_by_its_snapshot() -> None:
