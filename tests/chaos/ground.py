@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any, Self
 from uuid import uuid4
 
 import certifi  # httpx brings it
+import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 from pyhoglake import Catalog, HoglakeClient
@@ -117,11 +118,12 @@ class Case(Pipeline):
         return self._ground.lives.begin(environment, faults=faults, stop_at=stop_at)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Every row of the table: by pyhoglake's own client and Arrow's, on no road the service writes on."""
-        namespace = self._catalog().namespace(self.stack.options.namespace)
-        paths = [file.path.removeprefix("s3://") for file in namespace.table(self.table).files()]
-        tables = [pq.read_table(path, filesystem=self._ground.objects) for path in paths]
-        return [row for table in tables for row in table.to_pylist()]
+        """Every row of the table."""
+        return [row for table in self._tables() for row in table.to_pylist()]
+
+    def columns(self, *names: str) -> pa.Table:
+        """These columns of every row."""
+        return pa.concat_tables(table.select(names) for table in self._tables())
 
     def ledger(self) -> LedgerCheck:
         """What the commit messages say of this topic."""
@@ -134,6 +136,12 @@ class Case(Pipeline):
 
     def close(self) -> None:
         """Lives and reader belong to the ground."""
+
+    def _tables(self) -> Iterator[pa.Table]:
+        """By pyhoglake's own client and by Arrow's: on no road the service writes on."""
+        table = self._catalog().namespace(self.stack.options.namespace).table(self.table)
+        for file in table.files():
+            yield pq.read_table(file.path.removeprefix("s3://"), filesystem=self._ground.objects)
 
     def _catalog(self) -> Catalog:
         return self._ground.reader.catalog(self.settings["HOGLAKE_CATALOG"])

@@ -53,6 +53,10 @@ class Life:
         assert self._exit_code is not None
         return self._exit_code
 
+    def ends_within(self, seconds: float) -> bool:
+        """Whether it ended by itself in that time."""
+        return self._until(lambda: self._exit_code is not None, seconds)
+
     def wait_reached(self, seconds: float) -> str:
         """The step at which a fault struck, once it has; empty when the life ended without.
 
@@ -73,10 +77,11 @@ class Life:
         """Ask it to stop, and do not wait."""
         self.signal(signal.SIGTERM)
 
-    def pause(self) -> None:
-        """Freeze it, and wait until it is frozen."""
+    def pause(self) -> bool:
+        """Freeze it, and wait until it is frozen; False when it has ended instead."""
         self.signal(signal.SIGSTOP)
-        self.wait_stopped(_FORK_SECONDS)
+        self._until(lambda: self._is_stopped or self._exit_code is not None, _FORK_SECONDS)
+        return self._is_stopped and self._exit_code is None
 
     def wait_stopped(self, seconds: float) -> None:
         """Until it is frozen.
@@ -102,7 +107,7 @@ class Life:
 
     def events(self) -> list[dict[str, Any]]:
         """What it logged."""
-        return [json.loads(line) for line in self._lines() if line.startswith("{")]
+        return [json.loads(line) for line in self._lines() if line.startswith("{") and line.endswith("}")]
 
     def tail(self) -> str:
         """The last lines of its log."""

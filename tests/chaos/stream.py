@@ -1,0 +1,69 @@
+"""Records that keep coming, as fast as they are wanted and no faster than they are drained."""
+
+from __future__ import annotations
+
+import threading
+from typing import Self
+
+from millpond.deadline import Deadline
+from tests.pipeline import Pipeline
+
+_TICK_SECONDS = 0.2
+_BACKLOG = 10_000
+"""Records a partition may be behind. The broker keeps 5 MB of each, and drops the oldest beyond."""
+
+
+class Stream:
+    """`count` numbered records on a thread of its own, over `seconds` or more.
+
+    Of P partitions number n goes to n mod P, where its offset is n div P.
+    """
+
+    def __init__(self, pipeline: Pipeline, count: int, seconds: float) -> None:
+        self._pipeline = pipeline
+        self._count = count
+        self._a_tick = max(1, round(count * _TICK_SECONDS / seconds))
+        self._cancelled = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="stream")
+        self._failure: BaseException | None = None
+        self.produced = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cancelled.set()
+        self._thread.join()
+
+    def wait(self, seconds: float) -> None:
+        """Until all records are in the topic.
+
+        Raises:
+            AssertionError: they were not in time, or could not be produced.
+        """
+        self._thread.join(seconds)
+        assert self._failure is None, self._failure
+        assert self.produced == self._count, f"{self.produced} of {self._count} records after {seconds:g} s"
+
+    def _run(self) -> None:
+        try:
+            while self.produced < self._count and not self._cancelled.is_set():
+                tick = Deadline(_TICK_SECONDS)
+                if self._is_drained():
+                    self._produce()
+                self._cancelled.wait(tick.remaining())
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            self._failure = error
+
+    def _produce(self) -> None:
+        end = min(self._count, self.produced + self._a_tick)
+        partitions = self._pipeline.partitions
+        for partition in range(partitions):
+            first = self.produced + (partition - self.produced) % partitions
+            self._pipeline.produce(({"n": n} for n in range(first, end, partitions)), partition=partition)
+        self.produced = end
+
+    def _is_drained(self) -> bool:
+        behind = zip(self._pipeline.produced, self._pipeline.committed(), strict=True)
+        return all(end - max(0, committed) < _BACKLOG for end, committed in behind)
