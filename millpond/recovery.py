@@ -33,6 +33,10 @@ _ACCEPT_LOSS = (
     "why the log is shorter than the group's offsets (retention, a topic made again, the wrong cluster)"
 )
 _NAMED_LOSSES = 10
+_DECIDED_BY = {
+    "start_at": "KAFKA_START_AT",
+    "new_partition": "the topic's growth: it begins at its beginning",
+}
 
 
 class OffsetLog(OffsetStore, Protocol):
@@ -405,7 +409,7 @@ class _Recovery:
         is_news = reset.lost or not self._is_first_start
         tell = logger().warning if is_news else logger().info
         tell(
-            "position decided by " + ("KAFKA_START_AT" if reset.reason == "start_at" else "the reset policy"),
+            f"position decided by {_DECIDED_BY.get(reset.reason, 'the reset policy')}",
             topic=self._source.topic,
             partition=reset.partition,
             reason=reset.reason,
