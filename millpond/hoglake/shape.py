@@ -32,9 +32,9 @@ def with_basis_of(info: TableInfo, payload: dict[str, Any]) -> dict[str, Any]:
     its own, a spec changed meanwhile would lie before the basis, and files cut by the old spec be accepted.
     """
     basis = info.read_snapshot_id
-    if basis is None or payload["read_snapshot"] <= basis:
+    if basis is None:
         return payload
-    return payload | {"read_snapshot": basis}
+    return payload | {"read_snapshot": min(basis, payload["read_snapshot"])}
 
 
 class ShapeCache:
