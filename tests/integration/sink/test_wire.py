@@ -20,7 +20,11 @@ from tests.integration.sink.writing import SOURCE, Writing, flush_of
 from tests.unit.fakes import positions
 
 EXPIRED = Answer(status=410, body={"error": "expired", "detail": "by order"})
-DEADLINE = Deadline(120)
+
+
+@pytest.fixture
+def deadline() -> Deadline:
+    return Deadline(60)
 
 
 @pytest.fixture
@@ -56,24 +60,24 @@ def evolving(numbers: range) -> Flush:
     return replace(flush, batches=[batch.append_column("late", pa.array([0.5] * len(numbers)))])
 
 
-def test_five_steady_flushes_are_five_commits_and_nothing_else(wire: Wire) -> None:
-    wire.writing.write(flush_of(range(10), sides=4), DEADLINE)
+def test_five_steady_flushes_are_five_commits_and_nothing_else(wire: Wire, deadline: Deadline) -> None:
+    wire.writing.write(flush_of(range(10), sides=4), deadline)
     wire.requests()
     for number in range(1, 6):
-        wire.writing.write(flush_of(range(number * 10, number * 10 + 10), sides=4), DEADLINE)
+        wire.writing.write(flush_of(range(number * 10, number * 10 + 10), sides=4), deadline)
     expected = [("POST", f"/v1/catalogs/{wire.writing.catalog}/commit/prepared", 200)] * 5
     assert expected == [(request.method, request.path, request.status) for request in wire.requests()]
 
 
 @pytest.mark.orders_faults
-def test_no_read_of_a_table_has_its_files_counted(wire: Wire) -> None:
+def test_no_read_of_a_table_has_its_files_counted(wire: Wire, deadline: Deadline) -> None:
     """At the start, at the first flush, after DDL and refusals, at recovery: it is the cost of the call."""
     writing = wire.writing
     table: dict[str, Any] = {"catalog": writing.catalog, "namespace": "main", "table": "events"}
     comment = SetTableComment(op="set_table_comment", comment="flights of 2013")
     publisher = writing.publisher()
-    publisher.publish(flush_of(range(10)), DEADLINE)
-    publisher.publish(evolving(range(10, 20)), DEADLINE)
+    publisher.publish(flush_of(range(10)), deadline)
+    publisher.publish(evolving(range(10, 20)), deadline)
     for number, effect in enumerate(
         [
             Effect(first=(Alter(**table, ops=(comment,)),)),
@@ -84,9 +88,9 @@ def test_no_read_of_a_table_has_its_files_counted(wire: Wire) -> None:
         start=2,
     ):
         wire.refuse(effect)
-        publisher.publish(flush_of(range(number * 10, number * 10 + 10)), DEADLINE)
+        publisher.publish(flush_of(range(number * 10, number * 10 + 10)), deadline)
     writing.again()
-    assert writing.sink.published_from(SOURCE, positions({0: 50}), DEADLINE) is not None
+    assert writing.sink.published_from(SOURCE, positions({0: 50}), deadline) is not None
     reads = [
         request.query for request in wire.requests() if request.method == "GET" and "/tables/" in request.path
     ]
