@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
-import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -43,16 +41,14 @@ _NONE: Mapping[str, str] = {}
 class Ground:
     """Everything shared, for as long as the `with` block runs."""
 
-    def __init__(self, stack: Stack | None = None) -> None:
-        self._given = stack
+    def __init__(self) -> None:
         self._open = ExitStack()
-        self._guard = threading.Lock()
 
     def __enter__(self) -> Self:
         with ExitStack() as opening:
             self.folder = Path(opening.enter_context(TemporaryDirectory(prefix="millpond-chaos-")))
-            self._certificate = _one_certificate(self.folder)
-            self.stack = self._given or opening.enter_context(Stack())
+            self.certificate = str(_one_certificate(self.folder))
+            self.stack = opening.enter_context(Stack())
             self.lives = opening.enter_context(Lives(self.folder / "lives"))
             self.reader = opening.enter_context(HoglakeClient(self.stack.catalog.url))
             store = self.stack.store
@@ -73,11 +69,6 @@ class Ground:
     def case(self, *, partitions: int, **settings: str) -> Case:
         """A topic, a catalog and a table of their own."""
         return Case(self, partitions=partitions, **settings)
-
-    @property
-    def certificate(self) -> str:
-        """A file with one certificate in it."""
-        return str(self._certificate)
 
 
 class Case(Pipeline):
@@ -134,18 +125,6 @@ class Case(Pipeline):
         ledgers = {each.snapshot_id: read_ledger(each.message) for each in self._catalog().snapshots()}
         return [number for number, ledger in ledgers.items() if ledger and self.topic in ledger.topics]
 
-    def close(self) -> None:
-        """Lives and reader belong to the ground."""
-
-    def _tables(self) -> Iterator[pa.Table]:
-        """By pyhoglake's own client and by Arrow's: on no road the service writes on."""
-        table = self._catalog().namespace(self.stack.options.namespace).table(self.table)
-        for file in table.files():
-            yield pq.read_table(file.path.removeprefix("s3://"), filesystem=self._ground.objects)
-
-    def _catalog(self) -> Catalog:
-        return self._ground.reader.catalog(self.settings["HOGLAKE_CATALOG"])
-
     def account(self) -> Account:
         """What the lake, the ledger and the group hold now."""
         found = Counter(row["n"] for row in self.rows())
@@ -157,6 +136,18 @@ class Case(Pipeline):
             ledger_tiles=self.ledger().passed,
             is_committed=self.committed() == self.produced,
         )
+
+    def close(self) -> None:
+        """Lives and reader belong to the ground."""
+
+    def _tables(self) -> Iterator[pa.Table]:
+        """By pyhoglake's own client and by Arrow's: on no road the service writes on."""
+        table = self._catalog().namespace(self.stack.options.namespace).table(self.table)
+        for file in table.files():
+            yield pq.read_table(file.path.removeprefix("s3://"), filesystem=self._ground.objects)
+
+    def _catalog(self) -> Catalog:
+        return self._ground.reader.catalog(self.settings["HOGLAKE_CATALOG"])
 
 
 @dataclass(frozen=True)
@@ -181,5 +172,4 @@ def _one_certificate(folder: Path) -> Path:
     first, _, _ = bundle.partition(end)
     path = folder / "one.pem"
     path.write_text(first[first.index("-----BEGIN") :] + end)
-    ssl.create_default_context(cafile=path)
     return path

@@ -82,14 +82,21 @@ def run(ground: Ground, plan: Plan) -> Verdict:
     mean = plan.seconds * REPLICAS / plan.kills
     randoms = [Random(f"{plan.seed}/{ordinal}") for ordinal in range(REPLICAS)]  # noqa: S311 - no secret
     keepers = [Keeper(case, ordinal, quota, random, mean) for ordinal, random in enumerate(randoms)]
-    with ExitStack() as leaving:
+    with ExitStack() as leaving, Stream(case, plan.records, plan.seconds) as stream:
         for keeper in keepers:
             keeper.start()
             leaving.callback(keeper.stop)
-        with Stream(case, plan.records, plan.seconds) as stream:
-            stream.wait(plan.seconds + _SLACK_SECONDS)
-            wait_until(lambda: quota.is_used_up, "all kills", seconds=plan.seconds + _SLACK_SECONDS)
-        case.wait_for_all(seconds=_SLACK_SECONDS)
+
+        def is_settled() -> bool:
+            is_drained = stream.is_complete and case.committed() == case.produced
+            return is_drained and quota.is_used_up
+
+        # A replica that goes wrong is told of at once, and not when the time is over.
+        wait_until(
+            lambda: is_settled() or any(keeper.diary.problems for keeper in keepers),
+            "all records in the lake and all kills used up",
+            seconds=plan.seconds + _SLACK_SECONDS,
+        )
     return _judge(case, plan, keepers, time.monotonic() - began)
 
 
@@ -144,12 +151,13 @@ def _misplaced(table: pa.Table) -> int:
 
 def _verify(case: Case) -> dict[str, Any]:
     """What `millpond verify --rows` says."""
+    arguments = f"verify --rows --against-kafka --json --timeout {_SLACK_SECONDS:g}"
     done = subprocess.run(
-        [sys.executable, "-m", "millpond", "verify", "--rows", "--against-kafka", "--json"],
+        [sys.executable, "-m", "millpond", *arguments.split()],
         env=case.environment(),
         capture_output=True,
         text=True,
-        timeout=_SLACK_SECONDS,
+        timeout=2 * _SLACK_SECONDS,
         check=False,
     )
     said = json.loads(done.stdout) if done.stdout.startswith("{") else {"said": done.stdout + done.stderr}

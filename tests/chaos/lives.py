@@ -67,11 +67,10 @@ class Life:
             raise AssertionError(f"no step reached within {seconds:g} s:\n{self.tail()}")
         return self._reached[0] if self._reached else ""
 
-    def kill(self) -> int:
+    def kill(self) -> None:
         """End it at once, as a crash does."""
         self.signal(signal.SIGKILL)
         assert self._until(lambda: self._exit_code is not None, _FORK_SECONDS), "SIGKILL did not end it"
-        return self._exit_code if self._exit_code is not None else 0
 
     def terminate(self) -> None:
         """Ask it to stop, and do not wait."""
