@@ -1,6 +1,5 @@
 """How long the known shape of the table may be used (behaviour 6.6)."""
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -96,9 +95,8 @@ def test_a_shape_is_used_for_ever_when_nothing_expires(
 ) -> None:
     catalog.retention = None
     cache.adopt(handle, INFO)
-    clock.advance(10**9)
+    clock.advance(10**15)
     assert Shape(handle, INFO) == cache.get()
-    assert math.inf == cache._good_until
 
 
 @pytest.mark.parametrize("failure", [HoglakeError("HTTP 500", status_code=500), httpx.ReadTimeout("slow")])
