@@ -79,8 +79,7 @@ def _no_walk(patch: pytest.MonkeyPatch) -> None:
 
 def _no_topic_id(patch: pytest.MonkeyPatch) -> None:
     """Know topics by their names alone."""
-    patch.setattr("millpond.recovery.stored_topic_id", lambda _: "")
-    patch.setattr("millpond.recovery.was_recreated", lambda *_: False)
+    patch.setattr("millpond.recovery.settle_topic_id", lambda *_: ("", frozenset()))
 
 
 BROKEN_RULES: dict[str, Break] = {

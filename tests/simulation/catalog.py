@@ -76,7 +76,7 @@ class Catalog:
         self.retention_seconds: int | None = None
         self.namespaces: list[str] = []
         self.table: LiveTable | None = None
-        self.was_dropped = False
+        self.incarnations = 0
         self.receipts: dict[str, Receipt] = {}
         self.on_publish: Publication = lambda *_: None
         self._field_id = 0
@@ -104,6 +104,7 @@ class Catalog:
         """Somebody else makes the table anew, empty, with the columns it had."""
         if self.table is not None:
             columns = self.table.columns
+            self.incarnations += 1
             self._snapshot()
             self.table = LiveTable(str(random_uuid()), columns, self._snapshot())
 
@@ -153,6 +154,7 @@ class Catalog:
             return 409, {"error": "already_exists"}
         columns = [self._column(column, ordinal) for ordinal, column in enumerate(body["columns"])]
         snapshot = self._snapshot()
+        self.incarnations += 1
         self.table = LiveTable(str(random_uuid()), columns, snapshot)
         return 201, self.table.wire(snapshot, is_ddl=True)
 

@@ -153,8 +153,7 @@ class History:
         while not condition():
             if self.world.scheduler.now > until:
                 told = next((text for _, _, text in reversed(self.world.trace) if _STOPS in text), "")
-                finding = self.world.judge.why_stuck(told)
-                raise ViolationError(f"waited {seconds:g} s in vain for {what}; {told}", finding)
+                raise ViolationError(f"waited {seconds:g} s in vain for {what}; {told}")
             self._rest(1.0)
 
     def _check_end(self, process: Process) -> None:

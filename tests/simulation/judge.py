@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,13 +11,7 @@ import pyarrow.parquet as pq
 
 from tests.simulation.broker import Broker, PartitionLog, Record
 from tests.simulation.catalog import Catalog
-from tests.simulation.findings import (
-    COMMIT_WITHOUT_ROWS,
-    LEDGER_GAP,
-    MIXED_TOPICS,
-    REWOUND_BY_NOBODY,
-    UNTOLD_EXPIRY,
-)
+from tests.simulation.findings import COMMIT_WITHOUT_ROWS, LATE_AND_RECREATED
 from tests.simulation.machine import Here
 from tests.simulation.process import Process
 from tests.simulation.store import Store
@@ -80,8 +73,6 @@ class Judge:
         process.looked_at = Here.scheduler.now
         if process.first_look_at is None:
             process.first_look_at = process.looked_at
-            owned = [note for p, (_, note) in self.broker.group.items() if process.owns(p)]
-            process.topics_seen = {str(json.loads(note)["topic_id"]) for note in owned}
 
     def see_publication(
         self, process: Process, table_uuid: str, paths: Sequence[str], message: str, snapshot: int
@@ -164,10 +155,6 @@ class Judge:
         self._mark(self._records.values(), REPLAYED)
         return True
 
-    def why_stuck(self, error: str) -> str:
-        """The known finding that keeps a process from starting with `error`, if it is one."""
-        return REWOUND_BY_NOBODY if "the group was rewound" in error else ""
-
     def check_end(self) -> None:
         """Every record that is still in the log is in a table, or was told to be left out."""
         live = (record for log in self.broker.logs for record in log.records[log.low :])
@@ -198,10 +185,8 @@ class Judge:
 
     def _finding(self, process: Process, doubled: Sequence[Record]) -> str:
         partitions = {record.partition for record in doubled}
-        if partitions & self._went_back:
-            return LEDGER_GAP
-        if any(record.may_double == EXPIRED for record in doubled):
-            return UNTOLD_EXPIRY
+        if partitions & self._went_back and self.catalog.incarnations > 1:
+            return LATE_AND_RECREATED
         since = process.first_look_at or 0.0
         if any(at > since and process.owns(p) and by is not process for at, p, by in self._without_rows):
             return COMMIT_WITHOUT_ROWS
@@ -261,7 +246,7 @@ class Judge:
         missing = [r for r in self.broker.logs[partition].records[begin:offset] if self._is_missing(r)]
         if missing:
             text = f"{process.name} commits partition {partition} at {offset} beyond {_name(missing)}"
-            raise ViolationError(text, MIXED_TOPICS if len(process.topics_seen) > 1 else "")
+            raise ViolationError(text)
         self._verified[key] = max(begin, offset)
 
     def _is_told(self, record: Record) -> bool:

@@ -13,6 +13,9 @@ from millpond.main import Service
 from tests.simulation.machine import Here
 from tests.simulation.scheduler import Killed, Owner, Task
 
+_START_SECONDS = (1.0, 2.0)
+"""An image, an interpreter, the imports."""
+
 
 @dataclass
 class Fate:
@@ -44,7 +47,6 @@ class Process(Owner):
         self.looked_at: float | None = None
         self.took_over_at: float | None = None
         self.first_look_at: float | None = None
-        self.topics_seen: set[str] = set()
         self._tell = tell
         self._service: Service | None = None
 
@@ -146,6 +148,8 @@ class Process(Owner):
         self._service._on_signal(signal.SIGTERM, None)
 
     def _main(self) -> None:
+        # That a pod takes longer to start than a look holds is what the service relies on.
+        Here.scheduler.sleep(Here.scheduler.random.uniform(*_START_SECONDS))
         self._service = Service(self.config)
         code = self._service.run()
         self._end(code)
