@@ -13,6 +13,7 @@ or time are at stake is a failure; others are printed. What is known of those: d
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shutil
 import subprocess
@@ -46,6 +47,7 @@ TESTS = (
 TABLE_SECONDS, TOOL_SECONDS = 120.0, 60.0
 _MUTMUT = str(Path(sys.executable).with_name("mutmut"))
 _BESIDE = ("budget", "config")
+_KILLED = frozenset({1, 3})  # pytest's exit codes
 _ALIVE = frozenset({"survived", "no tests"})
 
 
@@ -127,6 +129,7 @@ def _functions(chosen: list[str], counts: dict[str, Counter[str]]) -> Iterator[S
         f"[mutmut]\n{text}timeout_multiplier=20\ntimeout_constant=10\n", encoding="utf-8"
     )
     prefixes = {path: _prefix(path) for path in chosen}
+    _forget_survivors()
     patterns = [f"{prefix}*" for prefix in prefixes.values()]
     subprocess.run([_MUTMUT, "run", "--max-children", "1", *patterns], cwd=COPY, check=True)
     listed = _run([_MUTMUT, "results", "--all", "true"])
@@ -136,6 +139,15 @@ def _functions(chosen: list[str], counts: dict[str, Counter[str]]) -> Iterator[S
             if fate in _ALIVE:
                 shown = _run([_MUTMUT, "show", name])
                 yield Survivor(name, shown.stdout)
+
+
+def _forget_survivors() -> None:
+    """Give new tests their chance: mutmut takes up where it stopped as long as a function is the same."""
+    for file in (COPY / "mutants").glob("millpond/**/*.meta"):
+        meta = json.loads(file.read_text(encoding="utf-8"))
+        codes: dict[str, int | None] = meta["exit_code_by_key"]
+        meta["exit_code_by_key"] = {name: code if code in _KILLED else None for name, code in codes.items()}
+        file.write_text(json.dumps(meta), encoding="utf-8")
 
 
 def _prefix(path: str) -> str:
