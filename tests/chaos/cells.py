@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from threading import Semaphore
-from typing import Any
 
 from tests.chaos.ground import Account, Case, Ground
 from tests.chaos.steps import MAIN_THREAD_STEPS, START_STEPS, Fault, Kind, Step
@@ -100,17 +100,16 @@ class Outcome:
             wrong.append(str(self.account))
         return wrong
 
-    def facts(self) -> dict[str, Any]:
-        """All of it but the logs, as JSON takes it."""
-        return asdict(replace(self, logs=""))
+    def as_json(self) -> str:
+        """All of it but the logs, as text: test reports take nothing else from process to process."""
+        return json.dumps(asdict(replace(self, logs="")))
 
     @classmethod
-    def of(cls, facts: Mapping[str, Any]) -> Outcome:
-        """What `facts` was made of."""
+    def of(cls, text: str) -> Outcome:
+        """What `text` was made of."""
+        facts = json.loads(text)
         cell, account = facts["cell"], Account(**facts["account"])
-        where = Cell(
-            Step(cell["step"]), Kind(cell["kind"]), Boundary(cell["boundary"]), int(cell["partitions"])
-        )
+        where = Cell(Step(cell["step"]), Kind(cell["kind"]), Boundary(cell["boundary"]), cell["partitions"])
         return cls(**{**facts, "cell": where, "account": account})
 
 

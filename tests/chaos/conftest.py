@@ -8,7 +8,7 @@ import pytest
 
 from tests.chaos.cells import Outcome
 from tests.chaos.ground import Ground
-from tests.chaos.matrix import CELLS_PROPERTY, table
+from tests.chaos.matrix import CELL_PROPERTY, table
 
 
 @pytest.fixture(scope="session")
@@ -21,9 +21,8 @@ def ground() -> Iterator[Ground]:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """The table of the cells that ran, out of what the tests recorded, in whatever process."""
     reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
-    recorded = [
-        facts for report in reports for name, facts in report.user_properties if name == CELLS_PROPERTY
-    ]
-    if recorded:
+    properties = [each for report in reports for each in report.user_properties]
+    outcomes = [Outcome.of(text) for name, text in properties if name == CELL_PROPERTY]
+    if outcomes:
         terminalreporter.section("crash matrix: exit code of the struck life, then missing/doubled records")
-        terminalreporter.write_line(table(Outcome.of(facts) for cells in recorded for facts in cells))
+        terminalreporter.write_line(table(outcomes))

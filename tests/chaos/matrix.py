@@ -16,8 +16,8 @@ from tests.chaos.ground import Ground
 from tests.chaos.lives import REPOSITORY
 from tests.chaos.steps import Kind, Step
 
-CELLS_PROPERTY = "crash cells"
-"""Under this name a test records the facts of its outcomes."""
+CELL_PROPERTY = "crash cell"
+"""Under this name a test records each outcome, as JSON."""
 
 PAGE = REPOSITORY / "docs" / "crash-matrix.md"
 ALL = tuple(Cell(*facts) for facts in product(Step, KINDS, Boundary, PARTITIONS))
