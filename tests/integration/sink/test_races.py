@@ -41,9 +41,11 @@ def run(race: Race, environ: Mapping[str, str]) -> list[Result]:
     )
     try:
         output, _ = racing.communicate(timeout=_RACE_SECONDS)
-    finally:
+    except BaseException:
         with suppress(ProcessLookupError):
-            os.killpg(racing.pid, signal.SIGKILL)  # the writers too, however this ended
+            os.killpg(racing.pid, signal.SIGKILL)  # the writers too
+        racing.wait()
+        raise
     results = [Result(**json.loads(line)) for line in output.splitlines() if line.startswith('{"writer"')]
     assert race.writers == len(results), output
     assert [] == [result.failure for result in results if result.failure]
