@@ -29,6 +29,8 @@ START_FAILURE_SECONDS = 30
 """Within this time a service that cannot start must have said so and ended."""
 
 _FAST = {"FLUSH_INTERVAL_MS": "300", "FETCH_MAX_WAIT_MS": "50", "MILLPOND_LOG_FORMAT": "json"}
+# The default is one port for all, and other workers run services as well.
+_ANY_PORT = {"MILLPOND_HTTP_PORT": "0"}
 
 
 def wait_until(condition: Callable[[], Any], what: str, *, seconds: float = 40.0) -> Any:
@@ -94,7 +96,7 @@ class Pipeline:
         """Everything a service of this pipeline is told."""
         base = {key: value for key, value in self.stack.environment().items() if key != "KAFKA_TOPIC"}
         names = {"KAFKA_TOPIC": self.topic, "HOGLAKE_TABLE": self.table}
-        return {**_clean_environment(), **base, **names, **_FAST, **self.settings, **settings}
+        return {**_clean_environment(), **base, **names, **_FAST, **_ANY_PORT, **self.settings, **settings}
 
     def produce(self, records: Iterable[Any], *, partition: int | None = None) -> None:
         """Put records into the topic, round robin or into one partition, and wait until it has them.
