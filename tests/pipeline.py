@@ -220,7 +220,7 @@ def run_to_end(environment: Mapping[str, str]) -> Ended:
     """Run `millpond` until it ends by itself, at most START_FAILURE_SECONDS."""
     done = subprocess.run(
         [sys.executable, "-m", "millpond"],
-        env=environment,
+        env={"MILLPOND_HTTP_PORT": "0", **environment},  # others run at the same time
         capture_output=True,
         text=True,
         timeout=START_FAILURE_SECONDS,
