@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Self
 
 from millpond.deadline import Deadline
 from tests.pipeline import Pipeline
 
 _TICK_SECONDS = 0.2
+_MOST_AT_ONCE = 10_000
 _BACKLOG = 10_000
 """Records a partition may be behind. The broker keeps 5 MB of each, and drops the oldest beyond."""
 
@@ -22,7 +24,7 @@ class Stream:
     def __init__(self, pipeline: Pipeline, count: int, seconds: float) -> None:
         self._pipeline = pipeline
         self._count = count
-        self._a_tick = max(1, round(count * _TICK_SECONDS / seconds))
+        self._seconds = seconds
         self._cancelled = threading.Event()
         self._thread = threading.Thread(target=self._run, name="stream")
         self._failure: BaseException | None = None
@@ -47,17 +49,18 @@ class Stream:
         return self.produced == self._count
 
     def _run(self) -> None:
+        began = time.monotonic()
         try:
             while self.produced < self._count and not self._cancelled.is_set():
                 tick = Deadline(_TICK_SECONDS)
                 if self._is_drained():
-                    self._produce()
+                    due = int(self._count * (time.monotonic() - began) / self._seconds)
+                    self._produce_up_to(min(self._count, due, self.produced + _MOST_AT_ONCE))
                 self._cancelled.wait(tick.remaining())
         except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
             self._failure = error
 
-    def _produce(self) -> None:
-        end = min(self._count, self.produced + self._a_tick)
+    def _produce_up_to(self, end: int) -> None:
         partitions = self._pipeline.partitions
         for partition in range(partitions):
             first = self.produced + (partition - self.produced) % partitions
