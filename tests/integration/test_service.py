@@ -54,17 +54,17 @@ def test_a_stopped_service_publishes_what_it_has_and_exits_0(
 
 def test_a_second_run_after_sigterm_in_the_middle_doubles_nothing(pipeline: Pipeline) -> None:
     """B07: the flush in flight ends, the rest waits for the next run."""
-    pipeline.produce(numbered(20_000))
-    pipeline.settings |= {"FLUSH_SIZE": "20000", "CONSUME_BATCH_SIZE": "200"}
-    service = pipeline.service()
+    # Three hundred small flushes, so that there is a middle even for a test that is late.
+    pipeline.produce(numbered(60_000))
+    service = pipeline.service(FLUSH_SIZE="20000", CONSUME_BATCH_SIZE="200")
     wait_until(lambda: metric(service.url, "millpond_records_written_total") > 0, "a first flush")
     service.stop()
     assert service.exit_code == 0
     published = sum(pipeline.committed())
-    assert 0 < published < 20_000
+    assert 0 < published < 60_000
     pipeline.service()
     pipeline.wait_for_all()
-    assert list(range(20_000)) == numbers(pipeline)
+    assert list(range(60_000)) == numbers(pipeline)
     assert pipeline.ledger().passed
 
 
