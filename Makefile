@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test conformance hoglake lint fmt bench docs lock clean
+.PHONY: help install demo test conformance hoglake mutation lint fmt bench docs lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -29,6 +29,11 @@ conformance: ## The live suites of pyhoglake itself against our catalog, on each
 
 hoglake: $(INSTALLED) ## Integration tests against the published hoglake server (needs Docker)
 	@$(BIN)/python -m pytest --hoglake-stack --timeout 1200 tests/hoglake_stack tests/integration $(ARGS)
+
+mutation: ## Break the sink in every small way, and see what no unit test notices
+	@$(MAKE) --no-print-directory install VENV=.venv-mutation
+	@.venv-mutation/bin/python -m pip install --quiet --disable-pip-version-check mutmut==3.8.1
+	@nice .venv-mutation/bin/python .ci/mutate.py $(ARGS)
 
 lint: $(INSTALLED) ## ruff, its formatter and mypy, changing nothing
 	$(BIN)/ruff check .

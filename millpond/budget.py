@@ -10,7 +10,7 @@ BACKOFF_JITTER = 0.25
 
 def backoff_seconds(attempt: int) -> float:
     """The delay after failed attempt number `attempt` (from 0), before jitter: 1, 2, 4 … 30 s."""
-    return min(2.0 ** min(attempt, 10), BACKOFF_CAP_SECONDS)
+    return min(1 << attempt, BACKOFF_CAP_SECONDS)
 
 
 def worst_case_flush_seconds(attempts: int, request_timeout: float) -> float:

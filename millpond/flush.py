@@ -14,15 +14,13 @@ from millpond.deadline import Clock, Deadline
 from millpond.errors import Exhausted, Fenced, Retryable
 from millpond.logs import logger
 from millpond.metrics import Metrics
-from millpond.offset_metadata import CommitMetadata, Committed, Layout, OffsetStore
+from millpond.offset_metadata import LOOK_HOLDS_SECONDS, CommitMetadata, Committed, Layout, OffsetStore
 from millpond.offsets import Partition, Positions
 from millpond.sink import Flush, Receipt, Sink, Source
 
 COMMIT_ATTEMPTS = 5
-LOOK_HOLDS_SECONDS = 1.0
-"""How long ago the group may have been looked at for its offsets to be committed without another look."""
-
 _ABANDON_SLACK_SECONDS = 1.0
+_NAMED_SNAPSHOTS = 10
 _CONTENTION = "hoglake_commit_contention"
 
 T = TypeVar("T")
@@ -58,6 +56,8 @@ class Publisher:
         self._start_at = start_at
         self._clock = clock
         self._looked_at = -math.inf
+        self._may_be_overtaken = False
+        self._seen = snapshot
 
     def publish(self, flush: Flush, deadline: Deadline) -> Receipt:
         """Publish rows if there are any, then commit the positions.
@@ -87,6 +87,8 @@ class Publisher:
         if flush.rows:
             self._sink.prepare(self._source, flush, deadline)
         self._check_ownership(self._look(deadline), before)
+        if not self._is_fresh():  # it slept while the answer was under way
+            self._check_ownership(self._look(deadline), before)
         if not flush.rows:
             return Receipt(self._snapshot, 0, 0)
         return self._sink.publish(self._source, flush, deadline)
@@ -99,13 +101,39 @@ class Publisher:
         in every flush that nothing held up. After a failed try, which may have arrived in part or whole
         although its answer did not, it never is.
         """
-        if self._clock() - self._looked_at > LOOK_HOLDS_SECONDS:
+        is_stored = False
+        if not self._is_fresh():
             stored = self._look(deadline)
             self._check_ownership(stored, before, after)
-            if stored == after:
-                return
-        self._looked_at = -math.inf
-        self._offsets.commit(end, self._note(), deadline)
+            is_stored = stored == after
+        if not is_stored:
+            self._may_be_overtaken = True
+            looked_at, self._looked_at = self._looked_at, -math.inf
+            self._offsets.commit(end, self._note(), deadline)
+            self._may_be_overtaken = self._clock() - looked_at > LOOK_HOLDS_SECONDS
+        if self._may_be_overtaken:
+            self._check_alone(end, deadline)
+            self._may_be_overtaken = False
+
+    def _check_alone(self, end: Positions, deadline: Deadline) -> None:
+        """Nobody has published from our partitions since we did.
+
+        Kafka has no conditional offset commit. One that arrived late may have taken back what an heir of
+        another layout committed meanwhile, and every look after it finds our own commit and is content.
+        """
+        self._seen = max(self._seen, self._snapshot)
+        history = self._sink.published_since(self._source, self._seen, deadline)
+        others = [flush.snapshot for flush in history.published if flush.ranges.keys() & end.keys()]
+        if others:
+            raise Fenced(
+                f"an offset commit to group {self._source.group_id!r} took more than "
+                f"{LOOK_HOLDS_SECONDS:g} s, and another process published from our partitions meanwhile "
+                f"(snapshots {others[:_NAMED_SNAPSHOTS]}); the next start goes on after what the ledger says"
+            )
+        self._seen = history.until
+
+    def _is_fresh(self) -> bool:
+        return self._clock() - self._looked_at <= LOOK_HOLDS_SECONDS
 
     def _look(self, deadline: Deadline) -> Entries:
         """What the group stores now. The age of the answer counts from when it was asked for."""

@@ -119,7 +119,9 @@ class Metrics:
         self.last_committed = self._gauge(
             "last_committed_offset", "Next offset to read after a restart", "partition"
         )
-        self.offset_reset = self._counter("offset_reset", "Positions decided by the reset policy", "reason")
+        self.offset_reset = self._counter(
+            "offset_reset", "Positions no committed offset of ours gave, by why", "reason"
+        )
         self.offset_gap = self._counter(
             "offset_gap", "Offsets the log no longer had or never showed", "partition"
         )

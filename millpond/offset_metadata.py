@@ -12,6 +12,9 @@ from millpond.offsets import Offset, Partition, Positions
 
 METADATA_VERSION = 1
 
+LOOK_HOLDS_SECONDS = 1.0
+"""How long ago the group may have been looked at for its offsets to be committed without another look."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -93,6 +96,21 @@ def stored_topic_id(committed: Mapping[Partition, Committed]) -> str | None:
     """
     notes = [entry.metadata for entry in committed.values() if entry.metadata is not None]
     return max(notes, key=lambda note: note.snapshot).topic_id if notes else None
+
+
+def settle_topic_id(
+    committed: Mapping[Partition, Committed], live_id: str
+) -> tuple[str, frozenset[Partition]]:
+    """The topic id that counts, and the partitions whose commit is of another topic of that name.
+
+    An offset commit may reach only some partitions, so that both ids can be stored; then the live one counts.
+    """
+    stored = stored_topic_id(committed)
+    ids = {p: entry.metadata.topic_id for p, entry in committed.items() if entry.metadata is not None}
+    settled = live_id
+    if stored is not None and live_id not in ids.values() and not was_recreated(stored, live_id):
+        settled = stored
+    return settled, frozenset(p for p, topic_id in ids.items() if was_recreated(topic_id, settled))
 
 
 def was_recreated(stored_id: str | None, live_id: str) -> bool:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
-from millpond.deadline import Deadline
+from millpond.deadline import Clock, Deadline
 from millpond.errors import DeadlineExceeded, Fatal, LedgerGapError, Retryable
 from millpond.logs import logger
 from millpond.metrics import Metrics
 from millpond.offset_metadata import (
+    LOOK_HOLDS_SECONDS,
     CommitMetadata,
     Committed,
     Layout,
     OffsetStore,
     partitions_then,
-    stored_topic_id,
-    was_recreated,
+    settle_topic_id,
 )
 from millpond.offsets import Offset, Partition, advance
 from millpond.reset_policy import Reset, StartRules, Watermarks, resolve
@@ -32,6 +33,10 @@ _ACCEPT_LOSS = (
     "why the log is shorter than the group's offsets (retention, a topic made again, the wrong cluster)"
 )
 _NAMED_LOSSES = 10
+_DECIDED_BY = {
+    "start_at": "KAFKA_START_AT",
+    "new_partition": "the topic's growth: it begins at its beginning",
+}
 
 
 class OffsetLog(OffsetStore, Protocol):
@@ -66,6 +71,7 @@ def recover(
     rules: StartRules,
     metrics: Metrics,
     deadline: Deadline,
+    clock: Clock = time.monotonic,
 ) -> Recovered:
     """Settle the position of every owned partition before the first record is read.
 
@@ -84,11 +90,13 @@ def recover(
             be passed over; each explained.
         Retryable: Kafka or the catalog did not answer.
     """
-    return _Recovery(log, sink, source, layout=layout, rules=rules, metrics=metrics, deadline=deadline).run()
+    return _Recovery(
+        log, sink, source, layout=layout, rules=rules, metrics=metrics, deadline=deadline, clock=clock
+    ).run()
 
 
 class _Recovery:
-    """One run of it. `_positions` are those known so far, `_snapshot` the newest one we know of, if any."""
+    """One run of it. `_positions` are those settled so far, `_known` the newest snapshot known of each."""
 
     def __init__(
         self,
@@ -100,7 +108,9 @@ class _Recovery:
         rules: StartRules,
         metrics: Metrics,
         deadline: Deadline,
+        clock: Clock,
     ) -> None:
+        self._clock = clock
         self._log = log
         self._sink = sink
         self._layout = layout
@@ -109,34 +119,46 @@ class _Recovery:
         self._deadline = deadline
         self._committed = log.committed(deadline)
         self._watermarks = log.watermarks(deadline)
-        stored = stored_topic_id(self._committed)
-        self._recreated = was_recreated(stored, source.topic_id)
         # What was stored once counts, also an empty id: the identity must not hang on today's look-up.
-        keeps_id = stored is not None and not self._recreated
-        self._source = replace(source, topic_id=stored) if keeps_id and stored is not None else source
-        self._notes = [entry.metadata for entry in self._committed.values() if entry.metadata is not None]
-        self._snapshot = max((note.snapshot for note in self._notes), default=None)
-        self._positions = {p: e.offset for p, e in self._committed.items() if e.offset is not None}
-        self._is_first_start = not self._positions
+        topic_id, self._recreated = settle_topic_id(self._committed, source.topic_id)
+        self._source = replace(source, topic_id=topic_id)
+        current = {p: entry for p, entry in self._committed.items() if p not in self._recreated}
+        self._notes = {p: entry.metadata for p, entry in current.items() if entry.metadata is not None}
+        self._known = {partition: note.snapshot for partition, note in self._notes.items()}
+        self._positions = {p: entry.offset for p, entry in current.items() if entry.offset is not None}
+        self._is_first_start = all(entry.offset is None for entry in self._committed.values())
         self._sought: tuple[Reset, ...] = ()
 
     def run(self) -> Recovered:
         """All steps, in their order."""
-        if not self._recreated:
-            silent, sought = self._silent(), self._targets()
-            if silent or sought:
-                self._ask_the_ledger(silent, sought)
-            self._follow()
-            self._walk()
+        silent, sought = self._silent(), self._targets()
+        if silent or sought:
+            self._ask_the_ledger(silent, sought)
+        self._follow()
+        self._walk()
+        self._look_at_the_log_again()
         self._apply_policy()
         start_at = str(self._rules.start_at or "")
-        note = CommitMetadata(self._snapshot or 0, str(self._layout), self._source.topic_id, start_at)
+        note = CommitMetadata(self._snapshot, str(self._layout), self._source.topic_id, start_at)
+        looked_at = self._clock()
         self._look_again()
         self._log.commit(self._positions, note, self._deadline)
+        if self._clock() - looked_at > LOOK_HOLDS_SECONDS:
+            self._check_alone()
         ends = {partition: marks.high for partition, marks in self._watermarks.items()}
         for partition, position in self._positions.items():  # each has a lag from the first scrape on
             self._metrics.lag.set(max(0, ends[partition] - position), partition=str(partition))
-        return Recovered(self._positions, self._snapshot or 0, self._source, ends)
+        return Recovered(self._positions, self._snapshot, self._source, ends)
+
+    @property
+    def _snapshot(self) -> int:
+        """The newest snapshot known."""
+        return max(self._known.values(), default=0)
+
+    def _look_at_the_log_again(self) -> None:
+        """What an heir of ours read and published came after we asked for the ends: it is no lost tail."""
+        if any(position > self._watermarks[p].high for p, position in self._positions.items()):
+            self._watermarks = self._log.watermarks(self._deadline)
 
     def _look_again(self) -> None:
         """Whoever published and committed while the ledger was read must not be overwritten.
@@ -148,6 +170,18 @@ class _Recovery:
             raise Retryable(
                 f"another process commits to group {self._source.group_id!r} while this one starts; it has "
                 "the same ordinal, or it is of a layout that was not stopped before this one came"
+            )
+
+    def _check_alone(self) -> None:
+        """A commit that arrived late may have taken back what others committed meanwhile (see Publisher).
+
+        Raises:
+            Retryable: somebody published beyond our positions; recovery begins anew and follows it.
+        """
+        ends = _ends(self._sink.published_since(self._source, self._snapshot, self._deadline).published)
+        if any(ends.get(partition, 0) > position for partition, position in self._positions.items()):
+            raise Retryable(
+                f"another process published from group {self._source.group_id!r} while this one starts"
             )
 
     def _silent(self) -> set[Partition]:
@@ -167,7 +201,8 @@ class _Recovery:
         left = {
             partition
             for partition, entry in self._committed.items()
-            if entry.metadata is None or entry.metadata.start_at != start_at.text
+            if partition not in self._recreated
+            and (entry.metadata is None or entry.metadata.start_at != start_at.text)
         }
         targets = start_at.offsets
         if left and start_at.instant is not None:
@@ -200,7 +235,16 @@ class _Recovery:
             self._seek(partition, target, ends.get(partition))
         for partition in sorted(silent - set(sought)):
             self._believe_the_ledger(partition, ends.get(partition))
-        self._snapshot = max(self._snapshot or 0, history.until)
+        unknown = sorted(silent - ends.keys() - sought.keys())
+        if unknown and not history.is_complete:
+            self._metrics.errors.inc(type="recovery_incomplete")
+            logger().warning(
+                "the group holds no offsets of ours, and old snapshots have expired: unless this is a first "
+                "start, it is not known whether records of these partitions were published before",
+                partitions=unknown,
+            )
+        for partition in {*silent, *sought}:
+            self._known[partition] = history.until
 
     def _seek(self, partition: Partition, target: Offset, end: Offset | None) -> None:
         marks, stood = self._watermarks[partition], self._positions.get(partition)
@@ -261,35 +305,39 @@ class _Recovery:
             published = self._sink.published_from(self._source, self._positions, self._deadline)
             if published is None:
                 return
-            if self._snapshot is None or published.snapshot <= self._snapshot:
-                raise self._rewound(f"as snapshot {published.snapshot}")
             try:
                 moved = advance(self._positions, published.ranges)
             except LedgerGapError as error:
                 raise Fatal(f"snapshot {published.snapshot}: {error}") from error
-            if moved == self._positions:
+            known = [self._known.get(p) for p, position in moved.items() if position > self._positions[p]]
+            if not known:
                 raise Fatal(
                     f"snapshot {published.snapshot} has a receipt for our positions but covers none of them"
                 )
+            if any(snapshot is None or published.snapshot <= snapshot for snapshot in known):
+                raise self._rewound(f"as snapshot {published.snapshot}")
             self._move(moved, published, "a flush was published before, its offsets were not committed")
-            self._snapshot = published.snapshot
+            self._known |= dict.fromkeys(self._positions, published.snapshot)
 
     def _walk(self) -> None:
-        """Go on after everything since the oldest snapshot known that starts at or before a position."""
+        """Go on after everything of ours that was published since the oldest snapshot known.
+
+        Also across a gap of the ledger: whoever published beyond it had settled what lies before, records
+        that made no row for instance, and committed that. An offset before the gap went back since.
+        """
         if not self._notes or not self._positions:
             return
-        oldest = min(note.snapshot for note in self._notes)
-        known = {(note.snapshot, note.layout) for note in self._notes}
+        oldest = min(note.snapshot for note in self._notes.values())
+        known = {(note.snapshot, note.layout) for note in self._notes.values()}
         is_same_layout = len(known) == 1 and {str(self._layout)} == {layout for _, layout in known}
         history = self._history(oldest, within_share=is_same_layout) or History((), oldest, is_complete=False)
         self._tell_incomplete(history, is_same_layout=is_same_layout)
         for published in history.published:
-            within = {
-                p: entry for p, entry in published.ranges.items() if entry.first <= self._positions.get(p, -1)
-            }
-            moved = advance(self._positions, within)
+            ends = {p: entry.next for p, entry in published.ranges.items()}
+            moved = {p: max(position, ends.get(p, position)) for p, position in self._positions.items()}
             self._move(moved, published, "a flush without a receipt was published, its offsets not committed")
-        self._snapshot = max(self._snapshot or 0, history.until)
+        for partition in self._positions:
+            self._known[partition] = max(self._known.get(partition, 0), history.until)
 
     def _move(self, moved: dict[Partition, Offset], published: Published, why: str) -> None:
         if moved != self._positions:
@@ -361,7 +409,7 @@ class _Recovery:
         is_news = reset.lost or not self._is_first_start
         tell = logger().warning if is_news else logger().info
         tell(
-            "position decided by " + ("KAFKA_START_AT" if reset.reason == "start_at" else "the reset policy"),
+            f"position decided by {_DECIDED_BY.get(reset.reason, 'the reset policy')}",
             topic=self._source.topic,
             partition=reset.partition,
             reason=reset.reason,

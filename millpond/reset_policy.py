@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from millpond.offset_metadata import Committed
@@ -54,24 +54,24 @@ def resolve(
     watermarks: Mapping[Partition, Watermarks],
     policy: str,
     *,
-    recreated: bool,
+    recreated: Collection[Partition],
     partitions_then: int | None = None,
 ) -> StartPositions:
     """Every partition's start. A committed offset inside the log stands; else `policy` decides.
 
-    `policy` is `earliest` or `latest`. Offsets of a topic that was `recreated` mean nothing. A partition
+    `policy` is `earliest` or `latest`. Offsets of partitions that were `recreated` mean nothing. A partition
     the topic did not have when it had `partitions_then` of them begins at its beginning (design 3): nobody
     has read it, and `latest` was meant for what was there before us.
     """
     positions: dict[Partition, Offset] = {}
     resets: list[Reset] = []
     for partition, marks in sorted(watermarks.items()):
-        is_new = partitions_then is not None and partition >= partitions_then and not recreated
+        is_new = partitions_then is not None and partition >= partitions_then
         offset = committed[partition].offset
         if is_new and offset is None:
             start: Offset | Reset = Reset(partition, "new_partition", None, marks.low, 0)
         else:
-            start = _start(partition, offset, marks, policy, recreated=recreated)
+            start = _start(partition, offset, marks, policy, recreated=partition in recreated)
         if isinstance(start, Reset):
             resets.append(start)
             positions[partition] = start.to_offset

@@ -29,9 +29,11 @@ START_FAILURE_SECONDS = 30
 """Within this time a service that cannot start must have said so and ended."""
 
 _FAST = {"FLUSH_INTERVAL_MS": "300", "FETCH_MAX_WAIT_MS": "50", "MILLPOND_LOG_FORMAT": "json"}
+# The default is one port for all, and other workers run services as well.
+_ANY_PORT = {"MILLPOND_HTTP_PORT": "0"}
 
 
-def wait_until(condition: Callable[[], Any], what: str, *, seconds: float = 20.0) -> Any:
+def wait_until(condition: Callable[[], Any], what: str, *, seconds: float = 40.0) -> Any:
     """The first true value of `condition`, asked again and again until the deadline."""
     deadline, pause = Deadline(seconds), threading.Event()
     while True:
@@ -94,7 +96,7 @@ class Pipeline:
         """Everything a service of this pipeline is told."""
         base = {key: value for key, value in self.stack.environment().items() if key != "KAFKA_TOPIC"}
         names = {"KAFKA_TOPIC": self.topic, "HOGLAKE_TABLE": self.table}
-        return {**_clean_environment(), **base, **names, **_FAST, **self.settings, **settings}
+        return {**_clean_environment(), **base, **names, **_FAST, **_ANY_PORT, **self.settings, **settings}
 
     def produce(self, records: Iterable[Any], *, partition: int | None = None) -> None:
         """Put records into the topic, round robin or into one partition, and wait until it has them.
@@ -166,7 +168,7 @@ class Pipeline:
         finally:
             consumer.close()
 
-    def wait_for_all(self, *, seconds: float = 30.0) -> None:
+    def wait_for_all(self, *, seconds: float = 60.0) -> None:
         """Until everything produced is published and committed."""
         wait_until(lambda: self.committed() == self.produced, "all offsets committed", seconds=seconds)
 
@@ -218,7 +220,7 @@ def run_to_end(environment: Mapping[str, str]) -> Ended:
     """Run `millpond` until it ends by itself, at most START_FAILURE_SECONDS."""
     done = subprocess.run(
         [sys.executable, "-m", "millpond"],
-        env=environment,
+        env={"MILLPOND_HTTP_PORT": "0", **environment},  # others run at the same time
         capture_output=True,
         text=True,
         timeout=START_FAILURE_SECONDS,

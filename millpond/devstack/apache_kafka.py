@@ -117,7 +117,9 @@ class ApacheKafka(Broker):
         )
         if not (self._data / "meta.properties").exists():
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            tool = ("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties))
+            # In one word: an id may begin with a dash, which would make an option of it.
+            named = f"--cluster-id={cluster}"
+            tool = ("kafka.tools.StorageTool", "format", named, "-c", str(self._properties))
             self.run_first([*_java(), *tool], _FORMAT_SECONDS)
 
     def command(self) -> Sequence[str]:

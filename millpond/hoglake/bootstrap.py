@@ -64,11 +64,11 @@ def resolve_catalog(client: CatalogClient, settings: HoglakeSettings) -> Catalog
                 f"catalog {settings.catalog!r} does not exist at {settings.url}; create it, correct "
                 "HOGLAKE_CATALOG, or set HOGLAKE_DATA_PATH=s3://bucket/prefix to have it created"
             ) from error
-    except (HoglakeError, httpx.HTTPError) as error:
+    except (HoglakeError, httpx.HTTPError, DeadlineExceeded) as error:
         raise _unreachable(settings, error) from error
     try:
         return _create(client, settings.catalog, settings.data_path)
-    except (HoglakeError, httpx.HTTPError) as error:
+    except (HoglakeError, httpx.HTTPError, DeadlineExceeded) as error:
         raise _unreachable(settings, error) from error
 
 

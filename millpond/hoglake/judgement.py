@@ -53,7 +53,7 @@ _BY_CODE: dict[str, Judgement] = {
     "commit_queue_timeout": Judgement(Action.RESEND),
 }
 
-_BY_STATUS: dict[int, Judgement] = {
+_BY_STATUS: dict[int | None, Judgement] = {
     404: Judgement(Action.REBUILD_TABLE),
     409: Judgement(Action.REBUILD),
     410: Judgement(Action.REBUILD, "read_snapshot_expired", outcome=Outcome.SETTLED),
@@ -73,24 +73,26 @@ def judge_commit(error: Exception) -> Judgement | None:
         return None
     if isinstance(error, IncarnationChangedError):
         return _BY_CODE["table_recreated"]
-    judgement = _BY_CODE.get(error.message) or _BY_STATUS.get(error.status_code or 0)
+    status = error.status_code
+    judgement = _BY_CODE.get(error.message) or _BY_STATUS.get(status)
     if judgement is not None:
         return judgement
-    if not _may_pass(error):
+    if not _may_pass(status):
         return Judgement(Action.STOP)
-    is_open = (error.status_code or 0) >= _SERVER_ERRORS
-    return Judgement(Action.RESEND, outcome=Outcome.OPEN if is_open else Outcome.REFUSED)
+    is_refused = status in _RESEND_CLIENT_ERRORS
+    return Judgement(Action.RESEND, outcome=Outcome.REFUSED if is_refused else Outcome.OPEN)
 
 
 def is_transient(error: Exception) -> bool:
     """Whether a read or an alter that failed so may succeed later."""
     if isinstance(error, _UNREADABLE):
         return True
-    return isinstance(error, HoglakeError) and (_may_pass(error) or error.retryable or error.re_prepare)
+    if not isinstance(error, HoglakeError):
+        return False
+    return _may_pass(error.status_code) or error.retryable or error.re_prepare
 
 
-def _may_pass(error: HoglakeError) -> bool:
-    status = error.status_code or 0
-    if status == httpx.codes.NOT_IMPLEMENTED:
+def _may_pass(status: int | None) -> bool:
+    if status is None or status == httpx.codes.NOT_IMPLEMENTED:
         return False
     return status >= _SERVER_ERRORS or status in _RESEND_CLIENT_ERRORS

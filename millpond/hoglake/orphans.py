@@ -78,12 +78,14 @@ class InDoubt:
         """Keep these in mind; `reason` is theirs should they turn out to be orphans."""
         self._given_up.append(_GivenUp(key, reason, uris))
 
-    def settle(self, key: str, *, are_orphans: bool) -> None:
-        """The key is published now: by a payload that came after these, or maybe by one of them."""
-        settled = [given_up for given_up in self._given_up if given_up.key == key]
-        self._given_up = [given_up for given_up in self._given_up if given_up.key != key]
-        for given_up in settled if are_orphans else ():
+    def settle_as_orphans(self, key: str) -> None:
+        """The key is published by a payload that came after these."""
+        for given_up in self._take(key):
             report_orphans(self._metrics, given_up.reason, given_up.uris)
+
+    def settle_as_rows(self, key: str) -> None:
+        """The key is published, maybe by one of these."""
+        self._take(key)
 
     def tell(self) -> None:
         """Name those that nothing has settled."""
@@ -98,3 +100,8 @@ class InDoubt:
                 more=max(0, len(given_up.uris) - NAMED_URIS),
             )
         self._given_up.clear()
+
+    def _take(self, key: str) -> list[_GivenUp]:
+        taken = [given_up for given_up in self._given_up if given_up.key == key]
+        self._given_up = [given_up for given_up in self._given_up if given_up.key != key]
+        return taken

@@ -32,9 +32,9 @@ def with_basis_of(info: TableInfo, payload: dict[str, Any]) -> dict[str, Any]:
     its own, a spec changed meanwhile would lie before the basis, and files cut by the old spec be accepted.
     """
     basis = info.read_snapshot_id
-    if basis is None or payload["read_snapshot"] <= basis:
+    if basis is None:
         return payload
-    return payload | {"read_snapshot": basis}
+    return payload | {"read_snapshot": min(basis, payload["read_snapshot"])}
 
 
 class ShapeCache:
@@ -49,8 +49,7 @@ class ShapeCache:
         self._catalog = catalog
         self._metrics = metrics
         self._clock = clock
-        self._shape: Shape | None = None
-        self._good_until = -math.inf
+        self._kept: tuple[Shape, float] | None = None  # with the time until which it may be used
         self._handle: Table | None = None
         self.was_there = False
 
@@ -61,19 +60,22 @@ class ShapeCache:
 
     def get(self) -> Shape | None:
         """The shape while it may be used."""
-        return self._shape if self._clock() < self._good_until else None
+        if self._kept is None:
+            return None
+        shape, good_until = self._kept
+        return shape if self._clock() < good_until else None
 
     def adopt(self, handle: Table, info: TableInfo) -> Shape:
         """Keep what was just read. `info` must have been reconciled with the configured layout."""
         self._handle = handle
         self.was_there = True
-        self._shape = Shape(handle, info)
-        self._good_until = self._clock() + self._ttl_seconds()
-        return self._shape
+        shape = Shape(handle, info)
+        self._kept = shape, self._clock() + self._ttl_seconds()
+        return shape
 
     def drop(self) -> None:
         """Forget the shape: the next use reads the table again."""
-        self._shape = None
+        self._kept = None
         if self._handle is not None:
             self._handle.invalidate()
 

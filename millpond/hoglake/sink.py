@@ -217,7 +217,7 @@ class HoglakeSink:
     def _published(self, prepared: Prepared) -> None:
         self._prepared = None
         self._missing_at_commit = False
-        self._in_doubt.settle(prepared.key, are_orphans=True)
+        self._in_doubt.settle_as_orphans(prepared.key)
         self._metrics.files_written.inc(len(prepared.uris))
         for column, count in prepared.nulled.items():
             self._metrics.errors.inc(type="column_coercion")
@@ -261,7 +261,7 @@ class HoglakeSink:
             self._discard("table_recreated")
             raise self._made_again(prepared)
         self._discard("already_published")
-        self._in_doubt.settle(prepared.key, are_orphans=False)
+        self._in_doubt.settle_as_rows(prepared.key)
         if dict(published.ranges) != dict(prepared.flush.ranges):
             raise Fenced(
                 f"another process published from our positions up to {_ends(published)} "

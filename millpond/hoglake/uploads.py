@@ -117,9 +117,11 @@ class Uploader:
         if not any(_may_have_arrived(failure) for failure in failures):
             return Fate.ABSENT
         found = self._store.has(target)
-        if found is None:
-            return Fate.UNCERTAIN
-        return Fate.THERE if found else Fate.ABSENT
+        if found:
+            return Fate.THERE
+        # A store that was too slow to answer may still be at it: what is not there now may come.
+        is_late = any(isinstance(failure, boto.ReadTimeoutError) for failure in failures)
+        return Fate.UNCERTAIN if found is None or is_late else Fate.ABSENT
 
 
 class StreamedUploads:

@@ -16,10 +16,10 @@ def test_the_flights_cut_in_two_by_sigterm_arrive_once_each(
     stack: Stack, pipelines: Callable[..., Pipeline]
 ) -> None:
     """B07: the first life publishes what it has and exits 0, the second goes on behind it."""
-    pipeline = pipelines(stack, partitions=8, FLUSH_SIZE="500000", CONSUME_BATCH_SIZE="500", **FLIGHTS_LAYOUT)
+    pipeline = pipelines(stack, partitions=8, **FLIGHTS_LAYOUT)
     records = list(RecordFile(FLIGHTS).records())
     pipeline.produce(records)
-    first = pipeline.service()
+    first = pipeline.service(FLUSH_SIZE="500000", CONSUME_BATCH_SIZE="500")
     wait_until(lambda: metric(first.url, "millpond_records_written_total") > 0, "a first flush")
     first.stop()
     assert first.exit_code == 0

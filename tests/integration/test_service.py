@@ -54,17 +54,17 @@ def test_a_stopped_service_publishes_what_it_has_and_exits_0(
 
 def test_a_second_run_after_sigterm_in_the_middle_doubles_nothing(pipeline: Pipeline) -> None:
     """B07: the flush in flight ends, the rest waits for the next run."""
-    pipeline.produce(numbered(20_000))
-    pipeline.settings |= {"FLUSH_SIZE": "20000", "CONSUME_BATCH_SIZE": "200"}
-    service = pipeline.service()
+    # Three hundred small flushes, so that there is a middle even for a test that is late.
+    pipeline.produce(numbered(60_000))
+    service = pipeline.service(FLUSH_SIZE="20000", CONSUME_BATCH_SIZE="200")
     wait_until(lambda: metric(service.url, "millpond_records_written_total") > 0, "a first flush")
     service.stop()
     assert service.exit_code == 0
     published = sum(pipeline.committed())
-    assert 0 < published < 20_000
+    assert 0 < published < 60_000
     pipeline.service()
     pipeline.wait_for_all()
-    assert list(range(20_000)) == numbers(pipeline)
+    assert list(range(60_000)) == numbers(pipeline)
     assert pipeline.ledger().passed
 
 
@@ -137,7 +137,7 @@ def test_offsets_advance_over_records_that_make_no_row(pipeline: Pipeline) -> No
     pipeline.produce([None, b"not json", b"[1]", None], partition=0)
     pipeline.produce([None], partition=1)
     service = pipeline.service()
-    pipeline.wait_for_all(seconds=10)
+    pipeline.wait_for_all()
     assert 2 == metric(service.url, "millpond_records_skipped_total", reason="json_parse")
     wait_until(lambda: lag(service.url) == [0, 0], "no lag")
 
@@ -154,7 +154,7 @@ def test_one_record_and_then_silence_is_in_the_table_within_the_interval(pipelin
     """C20: the age of a row is its own, not the time since the last flush."""
     pipeline.service(FLUSH_INTERVAL_MS="500")
     pipeline.produce([{"n": 7}], partition=1)
-    pipeline.wait_for_all(seconds=5)
+    pipeline.wait_for_all(seconds=10)
     assert [7] == numbers(pipeline)
 
 

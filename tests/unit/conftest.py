@@ -37,6 +37,7 @@ def _no_certificates(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     """Nothing here speaks TLS, and reading the machine's certificates takes 30 ms for each HTTP client."""
     empty: Path = tmp_path_factory.mktemp("certificates")
     with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("SSL_CERT_FILE", raising=False)  # it would win over the folder
         patch.setenv("SSL_CERT_DIR", str(empty))
         yield
 

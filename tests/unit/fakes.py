@@ -64,8 +64,9 @@ class FakeSink:
         self.refusals: deque[Exception] = deque()
         self.lost_answers: deque[Exception] = deque()
         self.prepared: Flush | None = None
-        self.on_prepare: Callable[[], None] = lambda: None
-        self.on_publish: Callable[[], None] = lambda: None
+        self.on_ask: Callable[[], object] = lambda: None
+        self.on_prepare: Callable[[], object] = lambda: None
+        self.on_publish: Callable[[], object] = lambda: None
         self.attempts = 0
         self.rows = 0
         self.snapshot = 100
@@ -74,6 +75,7 @@ class FakeSink:
 
     def published_from(self, source: Source, start: Positions, deadline: Deadline) -> Published | None:
         deadline.check("asking for a receipt")
+        self.on_ask()
         if self.receipts_purged:
             return None
         return self.published.get(_key(source, start))
@@ -159,6 +161,7 @@ class FakeLog:
             for p, o in offsets.items()
         }
         self.ends = {p: Watermarks(Offset(ends[0]), Offset(ends[1])) for p in self.stored}
+        self.on_commit: Callable[[], object] = lambda: None
         self.instants: dict[datetime, Positions] = {}
         self.failures: deque[Exception] = deque()
         self.read_failures: deque[Exception] = deque()
@@ -186,6 +189,7 @@ class FakeLog:
 
     def commit(self, positions: Positions, metadata: CommitMetadata, deadline: Deadline) -> None:
         deadline.check("committing")
+        self.on_commit()
         if self.failures:
             raise self.failures.popleft()
         self.commits.append({int(p): int(o) for p, o in positions.items()})

@@ -1,5 +1,6 @@
 """A flush goes to the sink, then its offsets to the group: one deadline, and this order only."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -7,10 +8,10 @@ import pytest
 from millpond.budget import backoff_seconds
 from millpond.deadline import Deadline
 from millpond.errors import DeadlineExceeded, Exhausted, Fatal, Fenced, MillpondError, Retryable
-from millpond.flush import COMMIT_ATTEMPTS, LOOK_HOLDS_SECONDS, InFlight, Publisher
+from millpond.flush import COMMIT_ATTEMPTS, InFlight, Publisher
 from millpond.metrics import Metrics
-from millpond.offset_metadata import CommitMetadata, Layout
-from millpond.offsets import Positions
+from millpond.offset_metadata import LOOK_HOLDS_SECONDS, CommitMetadata, Committed, Layout
+from millpond.offsets import Partition, Positions, ranges_between
 from millpond.sink import Flush, Receipt, Source
 from tests.unit.fakes import (
     GIVE_UP_SECONDS,
@@ -275,6 +276,60 @@ def test_offsets_an_heir_has_committed_meanwhile_are_not_taken_back(heir: dict[i
     with pytest.raises(Fenced):
         bench.publish()
     assert (heir, []) == (bench.log.offsets, bench.log.commits)
+
+
+class Late(FakeLog):
+    """A group whose coordinator takes its time to answer a commit, or that hears of it late."""
+
+    def __init__(self, bench: Bench, meanwhile: Callable[[], object] = lambda: None) -> None:
+        super().__init__({0: 10, 2: 20}, metadata=OURS, events=bench.events)
+        self.bench = bench
+        self.meanwhile = meanwhile
+
+    def commit(self, positions: Positions, metadata: CommitMetadata, deadline: Deadline) -> None:
+        self.bench.clock.advance(LOOK_HOLDS_SECONDS + 0.1)
+        self.meanwhile()
+        super().commit(positions, metadata, deadline)
+
+
+@pytest.mark.parametrize("rows", [3, 0])
+def test_a_commit_that_arrived_late_makes_the_process_ask_who_published_meanwhile(rows: int) -> None:
+    """A01: it took back what an heir of another layout had committed, and no look would ever tell."""
+    bench = Bench()
+    heir = ranges_between(positions({2: 20}), positions({2: 25}))
+    bench.publisher._offsets = Late(bench, lambda: bench.sink.add(SOURCE, positions({2: 20}), heir))
+    with pytest.raises(Fenced, match="another process published from our partitions"):
+        bench.publish(flush_of(START, END, rows=rows))
+
+
+def test_a_commit_that_arrived_late_and_alone_does_no_harm() -> None:
+    """The flushes of other partitions, and our own, are none of an heir."""
+    bench = Bench()
+    others = ranges_between(positions({1: 20}), positions({1: 25}))
+    bench.sink.add(SOURCE, positions({1: 20}), others)
+    bench.publisher._offsets = log = Late(bench)
+    bench.publish()
+    bench.publish(flush_of(END, {0: 17, 2: 30}))
+    assert {0: 17, 2: 30} == log.offsets
+
+
+def test_a_process_that_slept_while_it_looked_looks_again() -> None:
+    """A01: the answer was of another time."""
+    bench = Bench()
+
+    class Sleepy(FakeLog):
+        def committed(self, deadline: Deadline) -> Mapping[Partition, Committed]:
+            answer = super().committed(deadline)
+            if self.events.count("looked") == 1:
+                bench.clock.advance(3600)
+                self.stored |= FakeLog({0: 12}, metadata=OURS).stored
+            return answer
+
+    bench.publisher._offsets = Sleepy({0: 10, 2: 20}, metadata=OURS, events=bench.events)
+    bench.deadline = SteppedDeadline(7200, bench.clock)
+    with pytest.raises(Fenced):
+        bench.publish()
+    assert 0 == bench.sink.attempts
 
 
 class Deaf(FakeLog):

@@ -72,6 +72,7 @@ def settled(action: Action, reason: Reason) -> Judgement:
         (403, None, Judgement(Action.STOP)),
         (501, None, Judgement(Action.STOP)),
         (302, None, Judgement(Action.STOP)),
+        (499, None, Judgement(Action.STOP)),
     ],
 )
 def test_a_refusal_is_judged_by_its_code(status: int, code: str | None, expected: Judgement) -> None:

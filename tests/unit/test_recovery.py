@@ -13,8 +13,8 @@ from structlog.testing import capture_logs
 from millpond.deadline import Deadline
 from millpond.errors import DeadlineExceeded, Fatal, Retryable
 from millpond.metrics import Metrics
-from millpond.offset_metadata import CommitMetadata
-from millpond.offsets import Partition, ranges_between
+from millpond.offset_metadata import LOOK_HOLDS_SECONDS, CommitMetadata
+from millpond.offsets import Partition, Positions, ranges_between
 from millpond.recovery import Recovered, recover
 from millpond.reset_policy import StartRules
 from millpond.sink import History, Source
@@ -41,6 +41,7 @@ class Start:
         self.log = FakeLog(offsets, metadata=metadata, ends=(5, 1000))
         self.sink = FakeSink()
         self.metrics: Metrics = metrics()
+        self.clock = FakeClock()
 
     def published(self, start: Mapping[int, int], end: Mapping[int, int], source: Source = SOURCE) -> None:
         """Let an earlier life have published from one vector to the other."""
@@ -58,6 +59,7 @@ class Start:
             rules=StartRules(policy, on_loss == "fail", parse_start_at(start_at) if start_at else None),
             metrics=self.metrics,
             deadline=SteppedDeadline(25, FakeClock()),
+            clock=self.clock,
         )
 
     def followed(self) -> float | None:
@@ -307,6 +309,23 @@ def test_a_group_that_does_not_answer_may_answer_later(half: str) -> None:
     assert positions({0: 10, 2: 20}) == start.recover().positions
 
 
+def test_records_that_came_after_the_ends_were_read_are_no_lost_tail() -> None:
+    """A17: an earlier life published them while we were starting."""
+    start = Start({0: 10, 2: 20})
+    start.published({0: 10, 2: 20}, {0: 1005, 2: 20})
+    later = FakeLog({0: 10, 2: 20}, metadata=OURS, ends=(5, 1010)).ends
+    start.sink.on_ask = lambda: start.log.ends.update(later)
+    assert positions({0: 1005, 2: 20}) == start.recover().positions
+    assert not value(start.metrics, "millpond_offset_reset_total", reason="beyond_log_end")
+
+
+def test_a_silent_partition_does_not_make_a_rewind_of_what_the_others_have_to_follow() -> None:
+    start = Start({0: 10, 2: None})
+    start.log.stored |= FakeLog({0: 10}, metadata=OURS).stored
+    start.published({0: 10, 2: 5}, {0: 17, 2: 20})
+    assert positions({0: 17, 2: 20}) == start.recover().positions
+
+
 class Overtaken(FakeSink):
     """A catalog whose snapshots take so long to read that somebody publishes and commits meanwhile."""
 
@@ -331,6 +350,30 @@ def test_offsets_that_others_commit_while_we_start_are_not_overwritten() -> None
     with pytest.raises(Retryable, match="another process commits to group 'the group' while this one starts"):
         start.recover()
     assert [] == start.log.commits
+    assert positions({0: 17, 2: 20}) == start.recover().positions
+
+
+def test_a_start_whose_commit_arrives_late_begins_anew_after_what_was_published() -> None:
+    """A01: the commit takes back what an heir of another layout has committed; the ledger knows better."""
+    start = Start({0: 10, 2: 20})
+
+    class Late(FakeLog):
+        def commit(self, positions: Positions, metadata: CommitMetadata, deadline: Deadline) -> None:
+            if not self.commits:
+                start.clock.advance(LOOK_HOLDS_SECONDS + 0.1)
+                start.published({2: 20}, {2: 25})
+            super().commit(positions, metadata, deadline)
+
+    start.log = Late({0: 10, 2: 20}, metadata=OURS, ends=(5, 1000))
+    with pytest.raises(Retryable, match="while this one starts"):
+        start.recover()
+    assert positions({0: 10, 2: 25}) == start.recover().positions
+
+
+def test_a_start_whose_commit_arrives_late_and_alone_goes_on() -> None:
+    start = Start({0: 10, 2: 20})
+    start.published({0: 10, 2: 20}, {0: 17, 2: 20})
+    start.log.on_commit = lambda: start.clock.advance(3600)
     assert positions({0: 17, 2: 20}) == start.recover().positions
 
 
@@ -361,10 +404,38 @@ def test_a_commit_that_reached_only_some_partitions_is_made_whole() -> None:
     assert positions({0: 17, 2: 25}) == start.recover().positions
 
 
-def test_what_begins_beyond_a_position_is_not_jumped_to() -> None:
+def test_what_was_published_beyond_a_gap_is_not_published_again() -> None:
+    """A01: the record between made no row; the offset after it was committed and went back since."""
     start = Start({0: 10, 2: 20}, ELSEWHERE)
     start.published({0: 11}, {0: 17})
-    assert positions({0: 10, 2: 20}) == start.recover().positions
+    assert positions({0: 17, 2: 20}) == start.recover().positions
+
+
+def test_a_receipt_is_a_rewind_by_what_is_known_of_the_partitions_it_moves() -> None:
+    """A21: the other partition's offsets know of a later snapshot, and of nothing of ours."""
+    start = Start({0: 10, 2: 20})
+    start.published({0: 10, 2: 20}, {0: 17, 2: 20})
+    start.log.stored |= FakeLog({2: 20}, metadata=replace(OURS, snapshot=150)).stored
+    assert positions({0: 17, 2: 20}) == start.recover().positions
+
+
+def test_partitions_still_committed_in_the_topic_of_before_are_read_by_the_policy() -> None:
+    """D03: the first commit into the new topic reached only one of them."""
+    start = Start({0: 10, 2: 20})
+    start.log.stored |= FakeLog({0: 10}, metadata=replace(OURS, topic_id="id-2")).stored
+    recovered = start.recover(replace(SOURCE, topic_id="id-2"))
+    assert (positions({0: 10, 2: 5}), "id-2") == (recovered.positions, recovered.source.topic_id)
+    assert 1 == value(start.metrics, "millpond_offset_reset_total", reason="topic_recreated")
+
+
+def test_a_silent_group_beside_expired_snapshots_is_told() -> None:
+    start = Start({0: None, 2: None})
+    start.published({0: 5, 2: 5}, {0: 7, 2: 5})
+    start.sink.floor = 50
+    with capture_logs() as events:
+        assert positions({0: 7, 2: 5}) == start.recover().positions
+    assert [[2]] == [event["partitions"] for event in events if "expired" in event["event"]]
+    assert 1 == value(start.metrics, "millpond_errors_total", type="recovery_incomplete")
 
 
 def test_a_flush_whose_receipt_was_purged_is_found_by_its_snapshot() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millpond.offset_metadata import Committed, stored_topic_id, was_recreated
+from millpond.offset_metadata import Committed, settle_topic_id
 from millpond.offsets import Offset, Partition
 from millpond.reset_policy import Reset, StartPositions, Watermarks, resolve
 from tests.unit.fakes import noted
@@ -13,7 +13,7 @@ MARKS = {P0: Watermarks(Offset(100), Offset(200))}
 
 def resolve_one(committed: Committed, policy: str, live_topic_id: str = "id-1") -> StartPositions:
     """The start of the only partition, whose log reaches from 100 to 200."""
-    recreated = was_recreated(stored_topic_id({P0: committed}), live_topic_id)
+    _, recreated = settle_topic_id({P0: committed}, live_topic_id)
     return resolve({P0: committed}, MARKS, policy, recreated=recreated)
 
 
@@ -54,6 +54,27 @@ def test_a_topic_whose_id_is_unknown_on_one_side_was_not_recreated(stored: str, 
 def test_only_the_partitions_in_trouble_are_reset() -> None:
     marks = {Partition(p): MARKS[P0] for p in range(3)}
     committed = {Partition(0): noted(150), Partition(1): noted(10), Partition(2): Committed(None)}
-    start = resolve(committed, marks, "earliest", recreated=False)
+    start = resolve(committed, marks, "earliest", recreated=())
     assert {0: 150, 1: 100, 2: 100} == start.positions
     assert [1, 2] == [reset.partition for reset in start.resets]
+
+
+@pytest.mark.parametrize(
+    ("stored", "live", "expected", "recreated"),
+    [
+        ((), "id-2", "id-2", ()),
+        (("id-1", "id-1"), "id-1", "id-1", ()),
+        (("id-1", "id-1"), "", "id-1", ()),
+        (("", ""), "id-1", "", ()),
+        (("id-1", "id-1"), "id-2", "id-2", (0, 1)),
+        (("id-1", "id-2"), "id-2", "id-2", (0,)),
+        (("id-2", "id-1"), "id-2", "id-2", (1,)),
+        (("id-1", "id-2"), "id-3", "id-3", (0, 1)),
+    ],
+)
+def test_the_topic_id_is_settled_for_each_partition(
+    stored: tuple[str, ...], live: str, expected: str, recreated: tuple[int, ...]
+) -> None:
+    """D03: a commit that reached only some partitions leaves both ids there."""
+    committed = {Partition(p): noted(150, snapshot=5 + p, topic_id=i) for p, i in enumerate(stored)}
+    assert (expected, frozenset(recreated)) == settle_topic_id(committed, live)

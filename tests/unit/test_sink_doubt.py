@@ -64,6 +64,17 @@ def test_a_flush_prepared_anew_after_its_commit_was_carried_out_unseen_counts_on
         writer.orphans("commit_refused"),
     )
     assert balanced(writer)
+    writer.sink.close()
+    assert 0 == unknown(writer)
+
+
+def test_objects_that_a_receipt_answers_for_are_in_no_doubt_any_more(writer: Writer, lake: Lake) -> None:
+    """Nobody is told to look after them at the end: they are rows."""
+    fails(writer, lake, lost_after, ELSEWHERE)
+    writer.write(NEXT)
+    with capture_logs() as events:
+        writer.sink.close()
+    assert (0, []) == (unknown(writer), events)
 
 
 @pytest.mark.parametrize("fault", [ELSEWHERE, answers(409, "commit_conflict")], ids=["404", "409"])

@@ -135,8 +135,12 @@ def test_a_dropped_table_is_fatal_and_its_objects_are_counted(writer: Writer, la
 
 def test_a_refusal_without_a_receipt_is_fatal(writer: Writer, lake: Lake) -> None:
     lake.transport.faults.append(answers(422, "validation"))
-    with pytest.raises(Fatal, match="calls a commit invalid"):
+    with pytest.raises(Fatal) as failure:
         writer.write(NEXT)
+    assert (
+        "the catalog calls a commit invalid: ValidationError: validation (HTTP 422); nothing of it is in "
+        "main.events. The restart reads the same records: if it ends here again, report it with this line"
+    ) == str(failure.value)
     assert 2 == writer.orphans("commit_refused")
 
 

@@ -11,8 +11,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from millpond.devstack.spawn import Launch, spawn
+
 START_DEADLINE_SECONDS = 20.0
 STOP_DEADLINE_SECONDS = 10.0
+# Less than what a stop must not wait for, and room for a machine with other tests at work.
+PROMPT_SECONDS = 5.0
 
 
 def wait_until(condition: Callable[[], Any], *, deadline_seconds: float, what: str) -> Any:
@@ -48,9 +52,8 @@ class CatalogServer:
             *self._arguments,
         ]
         with self._stderr.open("wb") as stderr:
-            self._process = subprocess.Popen(
-                command, stderr=stderr, stdout=subprocess.DEVNULL, env=self._environment
-            )
+            # It ends with a worker that is killed, which has no time to clean up.
+            self._process = spawn(Launch(command, self._environment, stderr, self.database.parent))
         self.url = wait_until(self._announced, deadline_seconds=START_DEADLINE_SECONDS, what="banner")
         return self
 

@@ -36,10 +36,10 @@ def folders(tmp_path: Path) -> Folders:
 
 @pytest.fixture(scope="session")
 def eventually() -> Eventually:
-    """Wait up to 10 s for a condition; the message says what did not come true."""
+    """Wait up to 30 s for a condition; the message says what did not come true."""
 
     def wait(condition: Callable[[], bool], message: str) -> None:
-        end = time.monotonic() + 10
+        end = time.monotonic() + 30
         while not condition():
             assert time.monotonic() < end, message
             time.sleep(0.01)

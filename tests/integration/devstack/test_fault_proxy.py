@@ -146,7 +146,7 @@ def test_a_delay_is_added_both_ways(proxy: FaultProxy, client: socket.socket) ->
     proxy.delay(0.2)
     started = time.monotonic()
     assert HELLO == ask(client, HELLO)
-    assert 0.4 <= time.monotonic() - started < 1.5
+    assert 0.4 <= time.monotonic() - started < 3
 
 
 def test_a_delay_is_no_throttle(proxy: FaultProxy, client: socket.socket) -> None:
@@ -158,7 +158,7 @@ def test_a_delay_is_no_throttle(proxy: FaultProxy, client: socket.socket) -> Non
     sender.start()
     assert size == len(read(client, size))
     sender.join(SECONDS)
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 5
 
 
 def test_a_throttle_bounds_the_bandwidth(proxy: FaultProxy, client: socket.socket) -> None:
@@ -166,7 +166,7 @@ def test_a_throttle_bounds_the_bandwidth(proxy: FaultProxy, client: socket.socke
     started = time.monotonic()
     assert 20_000 == len(ask(client, b"x" * 20_000))
     # Half a second there, and the last slice another twentieth back.
-    assert 0.45 <= time.monotonic() - started < 2
+    assert 0.45 <= time.monotonic() - started < 4
 
 
 def test_a_black_hole_holds_bytes_and_ends_back_until_it_is_gone(
@@ -271,7 +271,8 @@ def test_refusing_resets_what_is_open_and_keeps_the_port(proxy: FaultProxy, clie
 
 
 def test_a_server_that_is_not_there_is_a_reset() -> None:
-    with FaultProxy(free_port()) as proxy, connect(proxy) as client, pytest.raises(ConnectionResetError):
+    # The reset may come before the client knows that it is connected.
+    with FaultProxy(free_port()) as proxy, pytest.raises(ConnectionResetError), connect(proxy) as client:
         client.recv(1)
 
 

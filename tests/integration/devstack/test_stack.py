@@ -246,7 +246,7 @@ def test_the_command_stays_until_it_is_told_to_stop(
     text = await_env_file(command, tmp_path / "new" / "it's.env", eventually)
 
     command.send_signal(stop)
-    output, hints = command.communicate(timeout=10)
+    output, hints = command.communicate(timeout=30)
 
     assert (0, text, True, []) == (
         command.returncode,
@@ -272,10 +272,10 @@ def test_the_env_file_is_private_and_sets_the_environment_of_a_shell(
 def test_the_command_interrupted_while_starting_leaves_nothing(
     command: subprocess.Popen[str], tmp_path: Path, eventually: Eventually
 ) -> None:
-    eventually(lambda: any((tmp_path / "tmp").iterdir()), "the stack never began")
+    eventually(lambda: any((tmp_path / "tmp").glob("millpond-stack-*")), "the stack never began")
 
     command.terminate()
-    command.communicate(timeout=10)
+    command.communicate(timeout=30)
 
     assert (0, []) == (command.returncode, list((tmp_path / "tmp").iterdir()))
 
@@ -288,6 +288,6 @@ def test_the_command_ends_when_a_part_dies(
     (catalog,) = (child for child in children if "millpond.devstack.catalog" in child.cmdline())
 
     catalog.kill()
-    _, hints = command.communicate(timeout=10)
+    _, hints = command.communicate(timeout=30)
 
     assert (1, True) == (command.returncode, "catalog ended while the stack was running" in hints)

@@ -92,7 +92,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _serve(self) -> None:
         gate = self.server.gate
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = self._body()
         harm = gate.harm(self.command, self.path) or Harm()
         gate.closing.wait(harm.delay_seconds)
         instead = harm.answer is not None or harm.reset or harm.silent
@@ -111,13 +111,25 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._reply(*answer)
 
+    def _body(self) -> bytes:
+        """All of it, so that a refusal does not leave half of an upload in the line."""
+        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = bytearray()
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return bytes(body)
+
     def _forward(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
         with closing(HTTPConnection(self.server.gate.target, timeout=30)) as store:
             # The Host the client signed stays as it is.
             store.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
             for name, value in self.headers.items():
-                if name.lower() != "expect":
+                if name.lower() not in {"expect", "transfer-encoding", "content-length"}:
                     store.putheader(name, value)
+            store.putheader("Content-Length", str(len(body)))
             store.endheaders(body)
             answer = store.getresponse()
             return answer.status, answer.getheaders(), answer.read()

@@ -23,7 +23,7 @@ from tests.pipeline import Pipeline, metric, wait_until
 
 pytestmark = pytest.mark.orders_faults
 
-SECONDS = 3.0
+SECONDS = 2.0
 SLACK_SECONDS = 2.0
 BUSY = Answer(status=503, body={"error": "commit_queue_timeout", "detail": "busy"}, retry_after=30)
 
@@ -93,7 +93,7 @@ class Lines:
     @contextmanager
     def slow_and_busy(self) -> Iterator[None]:
         """Uploads that leave hardly any time, and a catalog that asks for more than there is."""
-        with self.slow(0.5), self.busy():
+        with self.slow(0.3), self.busy():
             yield
 
 
@@ -113,7 +113,7 @@ HARMS: dict[str, Callable[[Lines], object]] = {
     "store frozen": lambda lines: lines.frozen("store"),
     "store silent": lambda lines: lines.silent(lines.to_store),
     "store dripping": lambda lines: lines.dripping(lines.to_store),
-    "uploads slow": lambda lines: lines.slow(0.75),
+    "uploads slow": lambda lines: lines.slow(0.6),
     "catalog frozen": lambda lines: lines.frozen("catalog"),
     "catalog silent": lambda lines: lines.silent(lines.to_catalog),
     "catalog dripping": lambda lines: lines.dripping(lines.to_catalog),

@@ -21,6 +21,7 @@ from millpond.sink import Flush, Receipt, Source
 from tests.unit.fakes import INSERTED_AT, FakeLog, positions
 
 SOURCE = Source("cluster-1", "flights", "id-1", "the group")
+OPEN_SECONDS = 60  # twice what the service may take and more: machines of tests are slow
 LAYOUT = Layout(replicas=1, ordinal=0, partitions=1)
 
 
@@ -60,14 +61,14 @@ class Writing:
         self.side_calls = SideCalls()
         self.counted_before = 0.0
         self.metrics = Metrics("flights-events", "local")
-        self.sink = self.opened(Deadline(22))
+        self.sink = self.opened(Deadline(OPEN_SECONDS))
 
     def again(self) -> None:
         """Close the sink, and open another one on the same table, its series at zero."""
         self.sink.close()
         self.counted_before += sum(self.orphans().values())
         self.metrics = Metrics("flights-events", "local")
-        self.sink = self.opened(Deadline(22))
+        self.sink = self.opened(Deadline(OPEN_SECONDS))
 
     def opened(self, deadline: Deadline) -> HoglakeSink:
         """A sink as the service opens it."""
@@ -107,7 +108,9 @@ class Writing:
     def unregistered(self) -> set[str]:
         """The Parquet objects in the bucket that no table names."""
         with closing(LakeTable.of(self._reader)) as lake:
-            under = fs.FileSelector(f"{self._bucket}/{self.catalog}/data", recursive=True)
+            under = fs.FileSelector(
+                f"{self._bucket}/{self.catalog}/data", recursive=True, allow_not_found=True
+            )
             there = {
                 f"s3://{info.path}"
                 for info in lake.store.get_file_info(under)
