@@ -307,6 +307,40 @@ class RecordSettings(Section):
         description=f"`true` writes with each row where it comes from: `{'`, `'.join(KAFKA_COLUMNS.names)}`. "
         "Keys of these names in a record are left out then.",
     )
+    quarantine: Annotated[Literal["table", "skip"], BeforeValidator(_lower)] = Field(
+        "table",
+        alias="MILLPOND_QUARANTINE",
+        description="Where a record goes that does not go in as it came: `table`, which is "
+        "`<HOGLAKE_TABLE>_quarantine`, written in the same commit; or `skip`, which only counts it.",
+    )
+    quarantine_max_fraction: float = Field(
+        0.5,
+        alias="MILLPOND_QUARANTINE_MAX_FRACTION",
+        gt=0,
+        le=1,
+        description="The process stops when more than this share of a flush of 1,000 records or more made "
+        "no row: the topic is probably not what was meant. 1 never stops.",
+    )
+    on_mismatch: Annotated[Literal["null", "reject"], BeforeValidator(_lower)] = Field(
+        "null",
+        alias="MILLPOND_ON_MISMATCH",
+        description="A value that does not fit its column: `null` writes the row without it and a copy of "
+        "the record to quarantine; `reject` writes the record to quarantine only.",
+    )
+    max_record_bytes: int = Field(
+        16_777_216,
+        alias="MILLPOND_MAX_RECORD_BYTES",
+        ge=1,
+        description="A larger record is not read, and goes to quarantine.",
+    )
+    max_columns: int = Field(
+        1000,
+        alias="MILLPOND_MAX_COLUMNS",
+        ge=1,
+        le=10_000,
+        description="The table gets no new column beyond this number; records that bring one go in without "
+        "it, and to quarantine.",
+    )
 
     @model_validator(mode="after")
     def _check_pins(self) -> Self:

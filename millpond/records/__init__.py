@@ -2,10 +2,13 @@
 
 from millpond.records.decode import Decoded, Decoder, Limits, Misfit, decode
 from millpond.records.kafka_columns import KAFKA_COLUMNS, decode_messages, with_kafka_columns
+from millpond.records.quarantine import QUARANTINE_COLUMNS, TABLE_SUFFIX, quarantined
 from millpond.records.unify import ColumnsDisagreeError, unify
 
 __all__ = [
     "KAFKA_COLUMNS",
+    "QUARANTINE_COLUMNS",
+    "TABLE_SUFFIX",
     "ColumnsDisagreeError",
     "Decoded",
     "Decoder",
@@ -13,6 +16,7 @@ __all__ = [
     "Misfit",
     "decode",
     "decode_messages",
+    "quarantined",
     "unify",
     "with_kafka_columns",
 ]

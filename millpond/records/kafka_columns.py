@@ -46,12 +46,17 @@ def with_kafka_columns(batch: pa.RecordBatch, messages: Sequence[Message]) -> pa
         pa.array([message.topic() for message in messages], pa.string()),
         pa.array([message.partition() for message in messages], pa.int32()),
         pa.array([message.offset() for message in messages], pa.int64()),
-        cast_each(pa.array([_milliseconds(message) for message in messages], _MILLISECONDS), TIMESTAMPTZ),
+        timestamps(messages),
         pa.array([message.key() for message in messages], pa.binary()),
     )
     return pa.RecordBatch.from_arrays(
         [*batch.columns, *columns], schema=pa.schema([*batch.schema, *KAFKA_COLUMNS])
     )
+
+
+def timestamps(messages: Sequence[Message]) -> pa.Array:
+    """Their timestamps, null where a message has none, or one outside the years 1 to 9999."""
+    return cast_each(pa.array([_milliseconds(message) for message in messages], _MILLISECONDS), TIMESTAMPTZ)
 
 
 def _milliseconds(message: Message) -> int | None:
