@@ -1,0 +1,1 @@
+"""Every byte a topic can hold, through the decoder."""
