@@ -10,38 +10,46 @@ import pyarrow as pa
 
 from millpond.deadline import Clock
 from millpond.offsets import Offset, Partition, Positions
+from millpond.records.chunk import Chunk, ReadAgain
 from millpond.settings import FlushSettings
 from millpond.sink import Flush
 
 
 class Buffer:
-    """Batches and the position vector after them. Empty, it stands at the end of the last flush."""
+    """Chunks and the position vector after them. Empty, it stands at the end of the last flush.
+
+    `records` had a value, and `lost` of them made no row although no filter took them.
+    """
 
     def __init__(self, start: Positions, settings: FlushSettings, *, clock: Clock = time.monotonic) -> None:
         self._settings = settings
         self._clock = clock
         self._start = dict(start)
         self._end = dict(start)
-        self._batches: list[pa.RecordBatch] = []
         self._oldest: float | None = None
-        self.rows = 0
-        self.bytes = 0
+        self._empty()
 
     @property
     def positions(self) -> Mapping[Partition, Offset]:
         """The next offset expected of each partition."""
         return self._end
 
-    def add(self, batch: pa.RecordBatch, end: Mapping[Partition, Offset]) -> None:
-        """Take a batch in, then the positions after it.
+    def add(self, chunk: Chunk, end: Mapping[Partition, Offset]) -> None:
+        """Take a chunk in, then the positions after it.
 
         In this order: whatever fails earlier, no position can run ahead of rows. `end` also counts
         records that made no row, so that tombstones advance the offsets too.
         """
-        if batch.num_rows:
-            self._batches.append(batch)
-            self.rows += batch.num_rows
-            self.bytes += batch.nbytes
+        if chunk.batch.num_rows:
+            if chunk.again is not None:
+                self._again[len(self._batches)] = chunk.again
+            self._batches.append(chunk.batch)
+        if chunk.quarantined is not None and chunk.quarantined.num_rows:
+            self._quarantined.append(chunk.quarantined)
+        self.rows += chunk.batch.num_rows
+        self.bytes += chunk.nbytes
+        self.records += chunk.records
+        self.lost += chunk.lost
         for partition, offset in end.items():
             self._end[partition] = max(offset, self._end[partition])
         if self._oldest is None and self._end != self._start:
@@ -78,9 +86,16 @@ class Buffer:
             arrow_bytes=self.bytes,
             trigger=trigger,
             inserted_at=datetime.now(UTC),
+            again=self._again,
+            quarantined=tuple(self._quarantined),
         )
         self._start, self._end = dict(self._end), dict(self._end)
-        self._batches = []
         self._oldest = None
-        self.rows = self.bytes = 0
+        self._empty()
         return flush
+
+    def _empty(self) -> None:
+        self._batches: list[pa.RecordBatch] = []
+        self._again: dict[int, ReadAgain] = {}
+        self._quarantined: list[pa.RecordBatch] = []
+        self.rows = self.bytes = self.records = self.lost = 0

@@ -16,6 +16,7 @@ from millpond.logs import logger
 from millpond.metrics import Metrics
 from millpond.offset_metadata import LOOK_HOLDS_SECONDS, CommitMetadata, Committed, Layout, OffsetStore
 from millpond.offsets import Partition, Positions
+from millpond.records.chunk import Columns
 from millpond.sink import Flush, Receipt, Sink, Source
 
 COMMIT_ATTEMPTS = 5
@@ -59,6 +60,10 @@ class Publisher:
         self._may_be_overtaken = False
         self._seen = snapshot
 
+    def columns(self) -> Columns:
+        """Those of the destination, as last seen."""
+        return self._sink.columns()
+
     def publish(self, flush: Flush, deadline: Deadline) -> Receipt:
         """Publish rows if there are any, then commit the positions.
 
@@ -84,12 +89,12 @@ class Publisher:
 
         In this order: uploads take long, and whoever took over meanwhile must not find us publishing.
         """
-        if flush.rows:
+        if not flush.is_empty:
             self._sink.prepare(self._source, flush, deadline)
         self._check_ownership(self._look(deadline), before)
         if not self._is_fresh():  # it slept while the answer was under way
             self._check_ownership(self._look(deadline), before)
-        if not flush.rows:
+        if flush.is_empty:
             return Receipt(self._snapshot, 0, 0)
         return self._sink.publish(self._source, flush, deadline)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from confluent_kafka import KafkaError, Message
@@ -16,10 +15,10 @@ from millpond.deadline import Deadline
 from millpond.errors import Exhausted, Fatal
 from millpond.flush import InFlight, Publisher
 from millpond.health import Health
+from millpond.intake import Intake
 from millpond.logs import logger
 from millpond.metrics import Metrics
 from millpond.offsets import Offset, Partition, Positions
-from millpond.records import Decoded, decode_messages
 from millpond.selection import Selection
 
 _LONGEST_WAIT_SECONDS = 1.0
@@ -30,7 +29,7 @@ RENEWAL_SECONDS = 30.0
 """How long offsets may stand still before they are committed again; brokers forget them after days."""
 
 _SMALLEST_BATCH = 10
-_NAMED_KEYS = 20
+_RECORDS_TO_JUDGE_BY = 1000
 
 
 class Loop:
@@ -57,13 +56,12 @@ class Loop:
         self._buffer = Buffer(positions, config.flush, clock=clock)
         self._flushed = dict(positions)
         self._in_flight: InFlight | None = None
-        self._unusable: set[str] = set()
-        self._failed_pins: Counter[str] = Counter()
         self._stop = stop
         self._metrics = metrics
         self._health = health
         self._partition_count = partition_count
-        self._selection = selection or Selection(config, metrics)
+        self._intake = Intake(config, metrics, selection or Selection(config, metrics))
+        self._intake.expect(publisher.columns())
         self._stops_at = stops_at
         self._clock = clock
         self._next_renewal = clock() + RENEWAL_SECONDS
@@ -161,21 +159,11 @@ class Loop:
         self._metrics.buffer_fullness.set(round(self._buffer.bytes / self._config.flush.size_bytes, 3))
 
     def _buffer_rows(self, valued: Sequence[Message], end: Mapping[Partition, Offset]) -> None:
-        records = self._config.records
         started = time.perf_counter()
-        decoded = decode_messages(valued, records.typed_columns, kafka_columns=records.kafka_columns)
+        chunk = self._intake.take(valued)
         if valued:
             self._metrics.conversion_seconds.observe(time.perf_counter() - started)
-        self._buffer.add(self._selection.apply(decoded.batch), end)
-        self._count_oddities(decoded)
-
-    def _count_oddities(self, decoded: Decoded) -> None:
-        self._metrics.records_skipped.inc(len(decoded.skipped), reason="json_parse")
-        self._unusable |= decoded.unusable
-        self._failed_pins.update(decoded.failed_pins)
-        for target_type, count in decoded.coerced.items():
-            self._metrics.columns_coerced.inc(count, target_type=target_type)
-        self._metrics.errors.inc(len(decoded.failed_pins), type="column_coercion")
+        self._buffer.add(chunk, end)
 
     def _note_error(self, error: KafkaError, message: Message, end: dict[Partition, Offset]) -> None:
         if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's public name for it
@@ -204,10 +192,28 @@ class Loop:
         return min(max(self._buffer.seconds_until_due(), 0.0), _LONGEST_WAIT_SECONDS)
 
     def _launch(self, trigger: str, deadline: Deadline) -> None:
+        self._intake.tell()
+        self._check_topic()
         flush = self._buffer.take(trigger)
-        self._tell_oddities()
         if flush is not None:
+            # The next records are read for the columns this flush is about to make.
+            self._intake.expect(self._publisher.columns(), in_flight=flush)
             self._in_flight = InFlight(self._publisher, flush, deadline)
+
+    def _check_topic(self) -> None:
+        """Stop where most of what came made no row: nothing of it is published, no offset committed.
+
+        Raises:
+            Fatal: a person must say whether this is the topic that was meant.
+        """
+        records, lost = self._buffer.records, self._buffer.lost
+        most = self._config.records.quarantine_max_fraction
+        if records >= _RECORDS_TO_JUDGE_BY and lost > most * records:
+            raise Fatal(
+                f"{lost} of {records} records of topic {self._config.kafka.topic!r} make no row, more than "
+                f"MILLPOND_QUARANTINE_MAX_FRACTION={most:g} allows; the lines above name one of each kind. "
+                "Correct KAFKA_TOPIC, or set MILLPOND_QUARANTINE_MAX_FRACTION=1 to go on"
+            )
 
     def _renew(self) -> None:
         """Commit the offsets as they are: a group nobody commits to loses them (librdkafka 1442).
@@ -216,24 +222,6 @@ class Loop:
         """
         self._next_renewal = self._clock() + RENEWAL_SECONDS
         self._in_flight = InFlight(self._publisher, self._buffer.standstill(), Deadline(RENEWAL_SECONDS))
-
-    def _tell_oddities(self) -> None:
-        """What did not go in as it came since the last flush: once each, however many records had it."""
-        self._selection.tell()
-        for column, count in self._failed_pins.items():
-            self._log.warning(
-                "values do not fit the pinned type and became null", column=column, values=count
-            )
-        self._metrics.records_skipped.inc(len(self._unusable), reason="unsafe_field_name")
-        if self._unusable:
-            names = sorted(self._unusable)
-            self._log.warning(
-                "keys that can be no column are left out",
-                keys=names[:_NAMED_KEYS],
-                more=len(names[_NAMED_KEYS:]),
-            )
-        self._unusable.clear()
-        self._failed_pins.clear()
 
     def _reap(self) -> None:
         """Take the result of a flush that is done.
@@ -255,10 +243,11 @@ class Loop:
             self._log.warning("offsets that did not move could not be committed again", error=str(error))
             return
         self._next_renewal = self._clock() + RENEWAL_SECONDS
+        self._intake.expect(self._publisher.columns())
         self._flushed = dict(flush.end)
         self._health.flushed()
         self._next_lag = self._clock()
-        if not flush.rows:
+        if flush.is_empty:
             return
         self._metrics.records_written.inc(receipt.rows)
         self._metrics.batches_flushed.inc(trigger=flush.trigger)
@@ -268,6 +257,7 @@ class Loop:
         self._log.info(
             "flushed",
             rows=receipt.rows,
+            quarantined=receipt.quarantined,
             files=receipt.files,
             snapshot=receipt.snapshot,
             trigger=flush.trigger,

@@ -148,6 +148,7 @@ class Service:
             version=self._version,
             deadline=deadline,
             fixed_columns=KAFKA_COLUMNS if config.records.kafka_columns else NO_COLUMNS,
+            quarantines=config.records.quarantine == "table",
         )
         return consumer, sink
 

@@ -64,6 +64,9 @@ class Metrics:
         self.records_skipped = self._counter(
             "records_skipped", "Records that became no row, and keys that became no column", "reason"
         )
+        self.records_quarantined = self._counter(
+            "records_quarantined", "Records published to the table of the quarantine", "reason"
+        )
         self.columns_coerced = self._counter(
             "columns_coerced", "Columns turned into a pinned type", "target_type"
         )

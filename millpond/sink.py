@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from millpond.deadline import Deadline
 from millpond.offsets import Positions, Ranges, ranges_between
+from millpond.records.chunk import Columns, ReadAgain
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,9 @@ class Flush:
     """One buffer on its way to the destination. It is the same on every attempt.
 
     `start` holds the position of every owned partition before the flush and `end` after it;
-    `inserted_at` is the one value of the column of that name. `batches` hold `rows` rows.
+    `inserted_at` is the one value of the column of that name. `batches` hold `rows` rows, and `again` reads
+    the one of that index again, where its types are not settled yet. `quarantined` goes to the quarantine
+    in the same publication.
     """
 
     start: Positions
@@ -39,6 +42,13 @@ class Flush:
     arrow_bytes: int
     trigger: str
     inserted_at: datetime
+    again: Mapping[int, ReadAgain] = field(default_factory=dict)
+    quarantined: Sequence[pa.RecordBatch] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to publish: only offsets move, if anything."""
+        return not self.rows and not self.quarantined
 
     @property
     def ranges(self) -> Ranges:
@@ -48,11 +58,12 @@ class Flush:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The destination has the flush. `rows` and `files` are 0 when an earlier attempt had put it there."""
+    """The destination has the flush. The counts are 0 when an earlier attempt had put it there."""
 
     snapshot: int
     rows: int
     files: int
+    quarantined: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +88,9 @@ class History:
 
 class Sink(Protocol):
     """A destination. Its errors are Retryable, Fatal and Fenced; every other exception is a defect."""
+
+    def columns(self) -> Columns:
+        """Those of the destination as last seen; none before there is one. Asks nobody."""
 
     def published_from(self, source: Source, start: Positions, deadline: Deadline) -> Published | None:
         """The flush that was published from exactly these positions, None when there is none."""

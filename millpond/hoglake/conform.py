@@ -11,8 +11,17 @@ from pyhoglake import TableInfo
 from pyhoglake.types import columns_to_arrow_schema
 
 from millpond.errors import Fatal
+from millpond.records.chunk import Columns
 from millpond.records.names import INSERTED_AT
 from millpond.records.pins import TIMESTAMPTZ, apply_pin, cast_each
+
+_WIDEST = {
+    pa.int8(): pa.int64(),
+    pa.int16(): pa.int64(),
+    pa.int32(): pa.int64(),
+    pa.float32(): pa.float64(),
+}
+"""What `evolve` makes of a column as soon as a flush has it in this type (contract 9.2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +40,15 @@ def stamp(table: pa.Table, inserted_at: datetime) -> pa.Table:
     column = pa.repeat(pa.scalar(inserted_at, TIMESTAMPTZ), table.num_rows)
     others = [name for name in table.schema.names if name != INSERTED_AT]
     return table.select(others).append_column(INSERTED_AT, column)
+
+
+def columns_of(info: TableInfo) -> Columns:
+    """The columns of the live table but ours, each in the widest type it can be promoted to."""
+    fields = [field for field in columns_to_arrow_schema(info.columns) if field.name != INSERTED_AT]
+    return Columns(
+        {field.name: _WIDEST.get(field.type, field.type) for field in fields},
+        frozenset(field.name for field in fields if not field.nullable),
+    )
 
 
 def conform(table: pa.Table, info: TableInfo) -> Conformed:

@@ -41,14 +41,20 @@ def write_ledger(
     destination: Destination,
     *,
     version: str,
+    rows: int,
     files: int,
     partition_groups: int,
+    quarantined: int = 0,
 ) -> str:
-    """The message of a flush: the same text on every attempt, complete whatever its length."""
+    """The message of a flush: the same text on every attempt, complete whatever its length.
+
+    `rows` go to the table in `files`, `quarantined` ones to its quarantine.
+    """
     pairs = {
-        "records": str(flush.rows),
+        "records": str(rows),
         "files": str(files),
         "partitions": str(partition_groups),
+        **({"quarantined": str(quarantined)} if quarantined else {}),
         "arrow_bytes": str(flush.arrow_bytes),
         "trigger": _TRIGGERS.get(flush.trigger, "unknown"),
         "millpond": version,

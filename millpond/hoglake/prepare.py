@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,9 @@ import pyarrow as pa
 from pyhoglake import Table, ValidationError
 
 from millpond.deadline import Deadline, SideCalls
+from millpond.errors import Retryable
 from millpond.hoglake.client import CatalogClient
-from millpond.hoglake.conform import conform, stamp
+from millpond.hoglake.conform import columns_of, conform, stamp
 from millpond.hoglake.grouping import Grouped, group_rows
 from millpond.hoglake.identity import Destination, flush_key
 from millpond.hoglake.layout import TableLayout
@@ -21,16 +23,19 @@ from millpond.hoglake.shape import Shape, with_basis_of
 from millpond.hoglake.tables import LiveTable
 from millpond.hoglake.uploads import Fate
 from millpond.metrics import Metrics
-from millpond.records.unify import unify
+from millpond.records.chunk import Columns, Settled, settle
 from millpond.sink import Flush, Source
+
+_ROUNDS = 4
+"""More are not needed while nobody else alters the table: guess, make, read by what was made, agree."""
 
 
 @dataclass
 class Prepared:
     """A flush whose objects are in the store.
 
-    `sent` counts how often its commit request went out, `in_doubt` says that one of these may have been
-    carried out, or be carried out yet.
+    It has `rows` for the table and `quarantined` ones, by reason. `sent` counts how often its commit request
+    went out, `in_doubt` says that one of these may have been carried out, or be carried out yet.
     """
 
     flush: Flush
@@ -39,16 +44,32 @@ class Prepared:
     handle: Table
     payload: dict[str, Any]
     nulled: Mapping[str, int]
+    rows: int
+    quarantined: Mapping[str, int]
     sent: int = 0
     in_doubt: bool = False
 
     @property
     def uris(self) -> list[str]:
+        """The objects, those of the quarantine too."""
         return [file["path"] for group in self.payload["appends"] for file in group["files"]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Append:
+    """Rows cut into files for one table; `nulled` as in Conformed."""
+
+    shape: Shape
+    grouped: Grouped
+    nulled: Mapping[str, int]
+
+    @property
+    def rows(self) -> int:
+        return sum(table.num_rows for table, _ in self.grouped.groups)
+
+
 class Preparer:
-    """Prepares flushes for one table. Its calls raise what pyhoglake and the store raise."""
+    """Prepares flushes for a table and its quarantine. Its calls raise what pyhoglake and the store raise."""
 
     def __init__(
         self,
@@ -58,12 +79,14 @@ class Preparer:
         metrics: Metrics,
         side_calls: SideCalls,
         *,
+        quarantine: LiveTable,
         upload_concurrency: int,
         author: str,
         version: str,
     ) -> None:
         self._client = client
         self._table = table
+        self._quarantine = quarantine
         self._layout = layout
         self._metrics = metrics
         self._side_calls = side_calls
@@ -73,53 +96,78 @@ class Preparer:
 
     def prepare(self, source: Source, flush: Flush, deadline: Deadline) -> Prepared:
         """Put the objects of `flush`; what it leaves behind when it fails is counted and named."""
-        table = stamp(unify(flush.batches), flush.inserted_at)
-        shape = self._table.made_for(table)
         try:
-            return self._encode(shape, table, source, flush, deadline)
+            return self._prepare(source, flush, deadline)
         except ValidationError as error:
             # The client found the columns it read to be others than ours, before any upload (status None).
             if error.status_code is not None:
                 raise
             self._metrics.errors.inc(type="schema")
             self._table.forget_shape()
-            return self._encode(self._table.made_for(table), table, source, flush, deadline)
+            self._quarantine.forget_shape()
+            return self._prepare(source, flush, deadline)
 
-    def _encode(
-        self, shape: Shape, table: pa.Table, source: Source, flush: Flush, deadline: Deadline
-    ) -> Prepared:
-        conformed = conform(table, shape.info)
-        grouped = group_rows(conformed.table, shape.info, self._layout.sort_by)
-        if grouped.unsorted_rows:
-            self._metrics.sort_skipped.inc(grouped.unsorted_rows, reason=grouped.unsorted_reason)
+    def _prepare(self, source: Source, flush: Flush, deadline: Deadline) -> Prepared:
+        shape, settled = self._settled(flush)
+        appends = [self._append(shape, stamp(settled.table, flush.inserted_at), self._layout.sort_by)]
+        misfits = [*flush.quarantined, *settled.quarantined]
+        if misfits:
+            rows = stamp(pa.Table.from_batches(misfits), flush.inserted_at)
+            appends.append(self._append(self._quarantine.made_for(rows), rows, ()))
+        by_reason = Counter(reason for batch in misfits for reason in batch.column("reason").to_pylist())
+        main = appends[0]
+        if main.grouped.unsorted_rows:
+            self._metrics.sort_skipped.inc(main.grouped.unsorted_rows, reason=main.grouped.unsorted_reason)
         destination = self._table.destination(shape)
         message = write_ledger(
             flush,
             source,
             destination,
             version=self._version,
-            files=len(grouped.groups),
-            partition_groups=len(grouped.groups) if self._layout.partition_by else 0,
+            rows=main.rows,
+            quarantined=by_reason.total(),
+            files=len(main.grouped.groups),
+            partition_groups=len(main.grouped.groups) if self._layout.partition_by else 0,
         )
         key = flush_key(destination, source, flush.start)
-        payload = self._upload(shape, grouped, key, deadline)
+        payload = self._upload(appends, key, deadline)
         payload |= {"author": self._author, "message": message}
-        return Prepared(flush, key, destination, shape.handle, payload, conformed.nulled)
+        return Prepared(
+            flush, key, destination, shape.handle, payload, main.nulled, rows=main.rows, quarantined=by_reason
+        )
 
-    def _upload(self, shape: Shape, grouped: Grouped, key: str, deadline: Deadline) -> dict[str, Any]:
-        """Put one object for each group; the commit request that registers them.
+    def _settled(self, flush: Flush) -> tuple[Shape, Settled]:
+        """The table as it is for this flush, and the rows in the types of its columns.
+
+        Whoever adds a column first gives it its type, and that may be another replica.
+
+        Raises:
+            Retryable: others alter the table all the time.
+        """
+        shape = self._table.existing()
+        for _ in range(_ROUNDS):
+            live = columns_of(shape.info) if shape else Columns()
+            settled = settle(flush.batches, flush.again, live)
+            shape = self._table.made_for(stamp(settled.table, flush.inserted_at))
+            if not flush.again or columns_of(shape.info) == live:
+                return shape, settled
+        raise Retryable(f"table {self._table} is altered by others all the time")
+
+    def _append(self, shape: Shape, table: pa.Table, sort_by: Sequence[str]) -> _Append:
+        conformed = conform(table, shape.info)
+        if not conformed.table.num_rows:
+            return _Append(shape, Grouped([], 0, ""), conformed.nulled)
+        return _Append(shape, group_rows(conformed.table, shape.info, sort_by), conformed.nulled)
+
+    def _upload(self, appends: Sequence[_Append], key: str, deadline: Deadline) -> dict[str, Any]:
+        """Put one object for each group; the commit request that registers them, in all tables at once.
 
         Aside, because no timeout ends a store that answers a byte at a time.
         """
         uploads = self._client.note_uploads()
         try:
-            payload = self._side_calls.run(
-                lambda: shape.handle.prepare_append_tables(
-                    grouped.groups,
-                    idempotency_key=key,
-                    expected_table_uuid=shape.info.table_uuid,
-                    concurrency=self._upload_concurrency,
-                ),
+            payloads = self._side_calls.run(
+                lambda: [self._put(append, key) for append in appends if append.grouped.groups],
                 deadline,
                 "uploading",
             )
@@ -127,4 +175,18 @@ class Preparer:
             there, uncertain = uploads.those(Fate.THERE), uploads.those(Fate.UNCERTAIN)
             report_orphans(self._metrics, "prepare_failed", there, uncertain=uncertain)
             raise
+        return {
+            **payloads[0],
+            "appends": [group for payload in payloads for group in payload["appends"]],
+            "read_snapshot": min(payload["read_snapshot"] for payload in payloads),
+        }
+
+    def _put(self, append: _Append, key: str) -> dict[str, Any]:
+        shape = append.shape
+        payload = shape.handle.prepare_append_tables(
+            append.grouped.groups,
+            idempotency_key=key,
+            expected_table_uuid=shape.info.table_uuid,
+            concurrency=self._upload_concurrency,
+        )
         return with_basis_of(shape.info, payload)

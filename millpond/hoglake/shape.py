@@ -52,6 +52,7 @@ class ShapeCache:
         self._kept: tuple[Shape, float] | None = None  # with the time until which it may be used
         self._handle: Table | None = None
         self.was_there = False
+        self.last: TableInfo | None = None
 
     @property
     def handle(self) -> Table | None:
@@ -69,6 +70,7 @@ class ShapeCache:
         """Keep what was just read. `info` must have been reconciled with the configured layout."""
         self._handle = handle
         self.was_there = True
+        self.last = info
         shape = Shape(handle, info)
         self._kept = shape, self._clock() + self._ttl_seconds()
         return shape

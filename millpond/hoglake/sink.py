@@ -30,6 +30,8 @@ from millpond.hoglake.shape import Shape
 from millpond.hoglake.tables import LiveTable
 from millpond.logs import logger
 from millpond.metrics import Metrics
+from millpond.records.chunk import Columns
+from millpond.records.quarantine import QUARANTINE_COLUMNS, TABLE_SUFFIX
 from millpond.settings import HoglakeSettings
 from millpond.sink import Flush, History, Published, Receipt, Source
 
@@ -60,12 +62,17 @@ class HoglakeSink:
         self._table = LiveTable(
             client, catalog, settings, layout, metrics, fixed_columns=fixed_columns, clock=clock
         )
+        quarantine = settings.model_copy(update={"table": settings.table + TABLE_SUFFIX})
+        self._quarantine = LiveTable(
+            client, catalog, quarantine, None, metrics, fixed_columns=QUARANTINE_COLUMNS, clock=clock
+        )
         self._preparer = Preparer(
             client,
             self._table,
             layout,
             metrics,
             side_calls,
+            quarantine=self._quarantine,
             upload_concurrency=settings.upload_concurrency,
             author=f"millpond/{settings.table}/{ordinal}",
             version=version,
@@ -75,6 +82,7 @@ class HoglakeSink:
         self._prepared: Prepared | None = None
         self._in_doubt = InDoubt(metrics)
         self._missing_at_commit = False
+        self._quarantine_in_doubt = False
 
     @classmethod
     def open(
@@ -89,12 +97,14 @@ class HoglakeSink:
         version: str,
         deadline: Deadline,
         fixed_columns: pa.Schema = NO_COLUMNS,
+        quarantines: bool = False,
         clock: Clock = time.monotonic,
     ) -> HoglakeSink:
         """A sink whose catalog is resolved, whose store takes writes, whose table, if any, was checked.
 
-        `fixed_columns` are those that the table may not have in other types, `clock` times what is known of
-        it. The sink owns `client` from here on; it is closed when this fails.
+        `fixed_columns` are those that the table may not have in other types; with `quarantines` the table of
+        its quarantine is checked as well. `clock` times what is known of them. The sink owns `client` from
+        here on; it is closed when this fails.
 
         Raises:
             Fatal: names what is wrong and what to do.
@@ -117,10 +127,16 @@ class HoglakeSink:
                 clock=clock,
             )
             sink._existing_table()
+            if quarantines:
+                sink._translating(sink._quarantine.existing, "reading the table of the quarantine")
         except BaseException:
             client.close()
             raise
         return sink
+
+    def columns(self) -> Columns:
+        """Those of the table, as last read."""
+        return self._table.columns()
 
     def published_from(
         self, source: Source, start: Mapping[Any, Any], deadline: Deadline
@@ -195,7 +211,8 @@ class HoglakeSink:
         if prepared.sent > 1:
             self._metrics.commit_replays.inc(outcome="replayed")
         self._published(prepared)
-        return Receipt(result.snapshot_id, prepared.flush.rows, len(prepared.uris))
+        quarantined = sum(prepared.quarantined.values())
+        return Receipt(result.snapshot_id, prepared.rows, len(prepared.uris), quarantined)
 
     def _is_live(self, prepared: Prepared) -> bool:
         """Whether what was published under this key is in the table of today.
@@ -216,16 +233,18 @@ class HoglakeSink:
 
     def _published(self, prepared: Prepared) -> None:
         self._prepared = None
-        self._missing_at_commit = False
+        self._missing_at_commit = self._quarantine_in_doubt = False
         self._in_doubt.settle_as_orphans(prepared.key)
         self._metrics.files_written.inc(len(prepared.uris))
+        for reason, count in prepared.quarantined.items():
+            self._metrics.records_quarantined.inc(count, reason=reason)
         for column, count in prepared.nulled.items():
             self._metrics.errors.inc(type="column_coercion")
             self._log.warning("values do not fit the column and became null", column=column, values=count)
 
     def _refused(self, error: Exception, judgement: Judgement, prepared: Prepared, source: Source) -> Receipt:
         if judgement.drop_shape:
-            self._table.forget_shape()
+            self._forget_shapes()
         action = judgement.action
         if isinstance(error, HoglakeError) and error.status_code == httpx.codes.NOT_FOUND:
             action = Action.STOP if self._missing_at_commit else action
@@ -236,8 +255,10 @@ class HoglakeSink:
             raise Retryable(
                 f"publishing: {_tell(error)}", retry_after_seconds=self._client.take_retry_after()
             ) from error
+        if action is Action.STOP and _is_dropped(error) and self._is_quarantine(prepared):
+            action = Action.REBUILD_TABLE
         if action is Action.REBUILD_TABLE:
-            self._table.forget()
+            self._forget_tables()
         self._discard(judgement.orphan_reason)
         if action is Action.STOP:
             raise Fatal(
@@ -252,7 +273,11 @@ class HoglakeSink:
         """A 422: the key is taken, or the payload is wrong. Only the receipt tells (contract 19.4)."""
         published = self._receipt(prepared.key, source, prepared.destination)
         if published is None:
+            is_quarantine = self._is_quarantine(prepared)
             self._discard("commit_refused")
+            if is_quarantine:
+                self._quarantine.forget()
+                raise Retryable(f"the flush is prepared anew: {_tell(error)}") from error
             raise Fatal(
                 f"the catalog calls a commit invalid: {_tell(error)}; nothing of it is in {self._table}. The "
                 "restart reads the same records: if it ends here again, report it with this line"
@@ -270,6 +295,24 @@ class HoglakeSink:
         self._metrics.commit_replays.inc(outcome="already_published")
         return Receipt(published.snapshot, 0, 0)
 
+    def _is_quarantine(self, prepared: Prepared) -> bool:
+        """Whether a refusal is about the table of the quarantine, which may be dropped or renamed any time.
+
+        The server does not always say which table it means. Believed once; the next refusal counts.
+        """
+        if not prepared.quarantined or self._quarantine_in_doubt or not self._is_live(prepared):
+            return False
+        self._quarantine_in_doubt = True
+        return True
+
+    def _forget_shapes(self) -> None:
+        self._table.forget_shape()
+        self._quarantine.forget_shape()
+
+    def _forget_tables(self) -> None:
+        self._table.forget()
+        self._quarantine.forget()
+
     def _existing_table(self) -> Shape | None:
         return self._translating(self._table.existing, "reading the table")
 
@@ -284,10 +327,10 @@ class HoglakeSink:
         try:
             return call()
         except IncarnationChangedError as error:
-            self._table.forget()
+            self._forget_tables()
             raise Retryable(f"{what}: {_tell(error)}") from error
         except (HoglakeError, httpx.HTTPError) as error:
-            self._table.forget_shape()
+            self._forget_shapes()
             if is_transient(error):
                 wait = self._client.take_retry_after()
                 raise Retryable(
@@ -308,6 +351,10 @@ class HoglakeSink:
             self._in_doubt.add(prepared.key, reason, prepared.uris)
         else:
             report_orphans(self._metrics, reason, prepared.uris)
+
+
+def _is_dropped(error: Exception) -> bool:
+    return isinstance(error, HoglakeError) and error.message == "table_dropped"
 
 
 def _is_contention(error: Exception) -> bool:

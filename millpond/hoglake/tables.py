@@ -8,20 +8,23 @@ from pyhoglake import Catalog, NotFoundError, Table, TableInfo
 from millpond.deadline import Clock
 from millpond.errors import Fatal
 from millpond.hoglake.client import CatalogClient
+from millpond.hoglake.conform import columns_of
 from millpond.hoglake.evolve import create_table, evolve, namespace_of, reconcile
 from millpond.hoglake.fixed_columns import check_fixed_columns
 from millpond.hoglake.identity import Destination
 from millpond.hoglake.layout import TableLayout, with_partition_columns
 from millpond.hoglake.shape import Shape, ShapeCache
 from millpond.metrics import Metrics
+from millpond.records.chunk import Columns
 from millpond.settings import HoglakeSettings
 
 
 class LiveTable:
-    """The configured table of a catalog, with the configured layout. What is known of it is cached.
+    """A table of a catalog, with the configured layout. What is known of it is cached.
 
-    Its calls raise what pyhoglake raises, Fatal when a person must act, and Retryable when others alter
-    the table all the time.
+    Without a layout it keeps the one it has, and may also be dropped at any time: it is made again. Its calls
+    raise what pyhoglake raises, Fatal when a person must act, and Retryable when others alter the table all
+    the time.
     """
 
     def __init__(
@@ -29,7 +32,7 @@ class LiveTable:
         client: CatalogClient,
         catalog: Catalog,
         settings: HoglakeSettings,
-        layout: TableLayout,
+        layout: TableLayout | None,
         metrics: Metrics,
         *,
         fixed_columns: pa.Schema,
@@ -61,7 +64,9 @@ class LiveTable:
                 return self._look_up()
             return self._adopt(handle, handle.info(totals=False))
         except NotFoundError as error:
-            if self._cache.was_there:
+            if self._layout is None:
+                self._cache.drop_table()
+            elif self._cache.was_there:
                 raise Fatal(
                     f"table {self} was dropped or renamed while "
                     "millpond wrote to it; restart to have it created again, or bring it back"
@@ -75,7 +80,8 @@ class LiveTable:
             Fatal: it cannot have the configured layout.
         """
         shape = self.existing()
-        batch = with_partition_columns(batch, shape.info if shape else None, self._layout)
+        if self._layout is not None:
+            batch = with_partition_columns(batch, shape.info if shape else None, self._layout)
         if shape is None:
             namespace = namespace_of(self._catalog, self._settings.namespace)
             create_table(namespace, self._settings.table, batch)
@@ -83,9 +89,13 @@ class LiveTable:
         info = evolve(shape.handle, shape.info, batch, self._metrics)
         if info is not shape.info:
             shape = self._adopt(shape.handle, info)
-        if self._layout.partition_by and shape.info.partition_spec is None:
+        if self._layout is not None and self._layout.partition_by and shape.info.partition_spec is None:
             raise Fatal(f"table {self} could not be given the columns of {self._layout}")
         return shape
+
+    def columns(self) -> Columns:
+        """Those of the table as it was last read, whenever that was; none before."""
+        return Columns() if self._cache.last is None else columns_of(self._cache.last)
 
     def destination(self, shape: Shape) -> Destination:
         """What `shape` is to the identity of a flush: this name, in that incarnation."""
@@ -107,4 +117,6 @@ class LiveTable:
     def _adopt(self, handle: Table, info: TableInfo) -> Shape:
         """Every door a table comes through leads here."""
         check_fixed_columns(info, self._fixed_columns)
-        return self._cache.adopt(handle, reconcile(handle, info, self._layout))
+        if self._layout is not None:
+            info = reconcile(handle, info, self._layout)
+        return self._cache.adopt(handle, info)

@@ -1,22 +1,28 @@
 """JSON to Arrow: bytes of one consume call in, one record batch out; nothing raises."""
 
+from millpond.records.chunk import Chunk, Columns, ReadAgain, Reread, settle
 from millpond.records.decode import Decoded, Decoder, Limits, Misfit, decode
 from millpond.records.kafka_columns import KAFKA_COLUMNS, decode_messages, with_kafka_columns
 from millpond.records.quarantine import QUARANTINE_COLUMNS, TABLE_SUFFIX, quarantined
-from millpond.records.unify import ColumnsDisagreeError, unify
+from millpond.records.unify import column_types, unify
 
 __all__ = [
     "KAFKA_COLUMNS",
     "QUARANTINE_COLUMNS",
     "TABLE_SUFFIX",
-    "ColumnsDisagreeError",
+    "Chunk",
+    "Columns",
     "Decoded",
     "Decoder",
     "Limits",
     "Misfit",
+    "ReadAgain",
+    "Reread",
+    "column_types",
     "decode",
     "decode_messages",
     "quarantined",
+    "settle",
     "unify",
     "with_kafka_columns",
 ]

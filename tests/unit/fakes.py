@@ -17,6 +17,7 @@ from millpond.metrics import Metrics
 from millpond.offset_metadata import CommitMetadata, Committed, Layout
 from millpond.offsets import Offset, Partition, Positions, Ranges
 from millpond.reset_policy import Watermarks
+from millpond.records.chunk import Columns
 from millpond.sink import Flush, History, Published, Receipt, Source
 
 SOURCE = Source("cluster-1", "flights", "id-1", "the group")
@@ -72,6 +73,10 @@ class FakeSink:
         self.snapshot = 100
         self.floor = 0
         self.receipts_purged = False
+        self.live = Columns()
+
+    def columns(self) -> Columns:
+        return self.live
 
     def published_from(self, source: Source, start: Positions, deadline: Deadline) -> Published | None:
         deadline.check("asking for a receipt")

@@ -8,16 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millpond.buffer import Buffer
+from millpond.records import Chunk, Columns, Reread
 from millpond.settings import FlushSettings
 from tests.unit.fakes import FakeClock, positions
 
 SETTINGS = FlushSettings.read({"FLUSH_SIZE": "1024", "FLUSH_INTERVAL_MS": "60000"})
-NO_ROWS = pa.record_batch({"n": pa.array([], pa.int64())})
+NO_ROWS = Chunk(pa.record_batch({"n": pa.array([], pa.int64())}))
 
 
-def rows(count: int) -> pa.RecordBatch:
+def rows(count: int) -> Chunk:
     """A batch of eight bytes a row."""
-    return pa.record_batch({"n": pa.array(range(count), pa.int64())})
+    return Chunk(pa.record_batch({"n": pa.array(range(count), pa.int64())}))
 
 
 @pytest.fixture
@@ -125,3 +126,29 @@ def test_flushes_follow_each_other_without_gap_or_overlap(
             assert flush.rows == sum(entry.count for entry in flush.ranges.values())
     assert sum(flushed_to.values()) - 30 == written
     assert at == buffer.positions
+
+
+def test_what_goes_to_quarantine_and_what_is_kept_take_room_and_leave_with_the_flush(buffer: Buffer) -> None:
+    misfits = rows(2).batch
+
+    def again(_: Columns) -> Reread:
+        return Reread(misfits, misfits)
+
+    buffer.add(rows(1), positions({0: 11}))
+    buffer.add(Chunk(rows(3).batch, misfits, again, kept_bytes=100, records=5, lost=2), positions({0: 16}))
+    assert (8 + 24 + 16 + 100, 5, 2) == (buffer.bytes, buffer.records, buffer.lost)
+    flush = buffer.take("size")
+    assert flush is not None
+    assert ((misfits,), {1: again}) == (flush.quarantined, flush.again)
+    assert (0, 0, 0) == (buffer.bytes, buffer.records, buffer.lost)
+    buffer.add(rows(1), positions({0: 17}))
+    flush = buffer.take("size")
+    assert flush is not None
+    assert ((), {}) == (flush.quarantined, flush.again)
+
+
+def test_a_flush_of_nothing_but_quarantine_is_no_empty_one(buffer: Buffer) -> None:
+    buffer.add(Chunk(NO_ROWS.batch, rows(1).batch, records=1, lost=1), positions({0: 11}))
+    flush = buffer.take("time")
+    assert flush is not None
+    assert (0, False) == (flush.rows, flush.is_empty)

@@ -113,7 +113,7 @@ def test_our_columns_win_over_keys_of_their_names_which_are_told() -> None:
     (batch,) = service.loop._buffer._batches
     assert ["n", *KAFKA_COLUMNS.names] == batch.schema.names
     assert [10] == batch.column("_kafka_offset").to_pylist()
-    assert {"_kafka_offset"} == service.loop._unusable
+    assert {"_kafka_offset"} == service.loop._intake._unusable
 
 
 def test_without_the_option_these_names_are_like_any_other() -> None:

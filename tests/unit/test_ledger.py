@@ -25,6 +25,7 @@ def message_of(start: dict[int, int], end: dict[int, int], source: Source = SOUR
         source,
         Destination("lake", "main", facts.get("table", "events"), TABLE_UUID),
         version=facts.get("version", "1.2.3"),
+        rows=flush.rows,
         files=2,
         partition_groups=2,
     )

@@ -5,10 +5,11 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from millpond import loop as loop_module
+from millpond import intake as intake_module
 from millpond.config import TOPIC_LOOK_SECONDS
 from millpond.errors import Fatal, Fenced, Retryable
 from millpond.flush import Publisher
@@ -16,6 +17,7 @@ from millpond.health import Health
 from millpond.loop import RENEWAL_SECONDS, Loop
 from millpond.offset_metadata import CommitMetadata
 from millpond.offsets import Offset, Partition
+from millpond.records import Columns
 from tests.unit.fakes import (
     GIVE_UP_SECONDS,
     LAYOUT,
@@ -78,6 +80,7 @@ class Service:
         self.events: list[str] = []
         self.sink = sink or FakeSink()
         self.sink.events = self.events
+        self.sink.live = Columns({"n": pa.int64()})  # so that nothing is kept to be read again
         self.log = FakeLog({0: 10, 2: 20}, metadata=OURS, events=self.events)
         self.consumer = FakeConsumer()
         self.metrics = metrics()
@@ -140,7 +143,7 @@ def test_no_position_runs_ahead_of_rows_that_could_not_be_made(monkeypatch: pyte
         raise RuntimeError("a defect in the conversion")
 
     service = Service()
-    monkeypatch.setattr(loop_module, "decode_messages", fail)
+    monkeypatch.setattr(intake_module, "decode_messages", fail)
     with pytest.raises(RuntimeError):
         service.loop.take_in([message(10)])
     assert {0: 10, 2: 20} == service.positions
@@ -229,7 +232,7 @@ def test_an_old_row_is_flushed_alone() -> None:
 
 def test_a_stretch_without_rows_commits_its_offsets_after_an_interval() -> None:
     """B06, C05, C06: and counts no flush."""
-    service = Service()
+    service = Service(MILLPOND_QUARANTINE="skip")
     service.consumer.batches.append([message(10, None), message(11, "[]")])
     service.loop.turn()
     service.clock.advance(60)
@@ -237,6 +240,38 @@ def test_a_stretch_without_rows_commits_its_offsets_after_an_interval() -> None:
     service.settle()
     assert ({0: 12, 2: 20}, 0) == (service.log.offsets, service.sink.attempts)
     assert 0 == service.count("batches_flushed_total", trigger="time")
+
+
+def test_records_that_make_no_row_are_published_to_quarantine_before_their_offsets() -> None:
+    service = Service()
+    service.consumer.batches.append([message(10, "[]")])
+    service.loop.turn()
+    service.clock.advance(60)
+    service.loop.turn()
+    service.settle()
+    assert ({0: 11, 2: 20}, 1) == (service.log.offsets, service.sink.attempts)
+    assert 1 == service.count("batches_flushed_total", trigger="time")
+
+
+@pytest.mark.parametrize("mode", ["table", "skip"])
+def test_a_topic_that_is_mostly_no_records_stops_before_anything_is_published(mode: str) -> None:
+    service = Service(MILLPOND_QUARANTINE=mode, MILLPOND_QUARANTINE_MAX_FRACTION="0.1", FLUSH_SIZE="100000")
+    bad = [message(10 + n, "{") for n in range(101)]
+    service.loop.take_in([*bad, *(message(111 + n) for n in range(899))])
+    service.clock.advance(60)
+    with pytest.raises(Fatal, match=r"101 of 1000 records of topic 'flights' .* KAFKA_TOPIC, or set"):
+        service.loop.turn()
+    assert ({0: 10, 2: 20}, 0) == (service.log.offsets, service.sink.attempts)
+
+
+@pytest.mark.parametrize(("bad", "good"), [(100, 900), (999, 0)])
+def test_a_share_that_is_allowed_and_a_flush_too_small_to_judge_by_go_on(bad: int, good: int) -> None:
+    service = Service(MILLPOND_QUARANTINE_MAX_FRACTION="0.1", FLUSH_SIZE="100000")
+    service.loop.take_in([message(10 + n, "{" if n < bad else '{"n":1}') for n in range(bad + good)])
+    service.clock.advance(60)
+    service.loop.turn()
+    service.settle()
+    assert {0: 10 + bad + good, 2: 20} == service.log.offsets
 
 
 def test_reading_goes_on_while_a_flush_is_in_flight_and_stops_when_both_buffers_are_full() -> None:

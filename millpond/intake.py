@@ -1,0 +1,177 @@
+"""Messages to rows: decoding for the columns the table has, the filters, and what goes to quarantine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pyarrow as pa
+from confluent_kafka import Message
+
+from millpond.config import Config
+from millpond.logs import logger
+from millpond.metrics import Metrics
+from millpond.records import (
+    KAFKA_COLUMNS,
+    Chunk,
+    Columns,
+    Decoded,
+    Decoder,
+    Limits,
+    Misfit,
+    Reread,
+    column_types,
+    decode_messages,
+    quarantined,
+)
+from millpond.records.names import INSERTED_AT
+from millpond.selection import Selection
+from millpond.settings import RecordSettings
+from millpond.sink import Flush
+
+_NAMED_KEYS = 20
+_NOT_JSON = frozenset({"json_parse", "not_an_object", "too_deep"})
+"""These count as `json_parse` where records are counted that made no row (behaviour 2)."""
+
+_ROW = "row number"  # no column of a table can be called so
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """The records behind the rows of a batch; `told` are the indices of those in quarantine already."""
+
+    messages: Sequence[Message]
+    told: frozenset[int]
+
+
+class Intake:
+    """Takes in what is consumed. What did not go in as it came is told once for each flush."""
+
+    def __init__(self, config: Config, metrics: Metrics, selection: Selection) -> None:
+        self._settings = config.records
+        self._metrics = metrics
+        self._selection = selection
+        self._decoder = decoder_for(config.records)
+        self._live = Columns()
+        self._known: frozenset[str] = frozenset()
+        self._unusable: set[str] = set()
+        self._failed: Counter[str] = Counter()
+        self._misfits: dict[str, _Misfits] = {}
+
+    def expect(self, live: Columns, in_flight: Flush | None = None) -> None:
+        """From now on records are read for a table with these columns and those of a flush on its way."""
+        types = dict(live.types)
+        if in_flight is not None and in_flight.again:
+            types = column_types(in_flight.batches) | types
+        self._live = replace(live, types=types)
+        self._known = frozenset(types).union(self._settings.typed_columns, KAFKA_COLUMNS.names, [INSERTED_AT])
+        self._decoder.expect(types, live.required)
+
+    def take(self, messages: Sequence[Message]) -> Chunk:
+        """The rows of messages that have a value, and what becomes of the others. Never raises."""
+        decoded = decode_messages(self._decoder, messages, kafka_columns=self._settings.kafka_columns)
+        self._count(decoded, messages)
+        misfits = self._quarantine(messages, decoded)
+        chunk = Chunk(decoded.batch, misfits, records=len(messages), lost=len(decoded.skipped))
+        is_open = not self._known.issuperset(decoded.batch.schema.names)
+        if not is_open:
+            return replace(chunk, batch=self._selection.apply(decoded.batch))
+        return self._kept_open(chunk, decoded, messages)
+
+    def tell(self) -> None:
+        """What did not go in as it came since the last call: once each, however many records had it."""
+        self._selection.tell()
+        for column, count in self._failed.items():
+            logger().warning("values do not fit the column and became null", column=column, values=count)
+        for reason, misfits in self._misfits.items():
+            logger().warning("records did not go in as they came", reason=reason, **misfits.as_fields())
+        self._metrics.records_skipped.inc(len(self._unusable), reason="unsafe_field_name")
+        if self._unusable:
+            names = sorted(self._unusable)
+            logger().warning(
+                "keys that can be no column are left out",
+                keys=names[:_NAMED_KEYS],
+                more=len(names[_NAMED_KEYS:]),
+            )
+        self._unusable.clear()
+        self._failed.clear()
+        self._misfits.clear()
+
+    def _kept_open(self, chunk: Chunk, decoded: Decoded, messages: Sequence[Message]) -> Chunk:
+        """A chunk that can be read again: types of new columns are guesses until the table has them."""
+        numbers = pa.array(range(decoded.batch.num_rows), pa.int32())
+        selected = self._selection.apply(decoded.batch.append_column(_ROW, numbers))
+        of_rows = [index for index in range(len(messages)) if index not in decoded.skipped]
+        indices = [of_rows[row] for row in selected.column(_ROW).to_pylist()]
+        told = {misfit.index for misfit in decoded.misfits}
+        kept = _Open(
+            [messages[index] for index in indices],
+            frozenset(number for number, index in enumerate(indices) if index in told),
+        )
+        return replace(
+            chunk,
+            batch=selected.drop_columns([_ROW]),
+            again=partial(_read_again, self._settings, kept),
+            kept_bytes=sum(_bytes_of(message) for message in kept.messages),
+        )
+
+    def _quarantine(self, messages: Sequence[Message], decoded: Decoded) -> pa.RecordBatch | None:
+        if not decoded.misfits or self._settings.quarantine == "skip":
+            return None
+        return quarantined(messages, decoded.misfits)
+
+    def _count(self, decoded: Decoded, messages: Sequence[Message]) -> None:
+        lost = Counter(m.reason for m in decoded.misfits if m.index in decoded.skipped)
+        for reason, count in lost.items():
+            label = "json_parse" if reason in _NOT_JSON else reason
+            self._metrics.records_skipped.inc(count, reason=label)
+        for misfit in decoded.misfits:
+            self._misfits.setdefault(misfit.reason, _Misfits(misfit, messages[misfit.index])).count += 1
+        self._unusable |= decoded.unusable
+        self._failed.update(decoded.failed)
+        for target_type, count in decoded.coerced.items():
+            self._metrics.columns_coerced.inc(count, target_type=target_type)
+        self._metrics.errors.inc(len(decoded.failed), type="column_coercion")
+
+
+@dataclass
+class _Misfits:
+    """How many records had one fault, and the first of them."""
+
+    first: Misfit
+    record: Message
+    count: int = 0
+
+    def as_fields(self) -> dict[str, object]:
+        """For a line of the log."""
+        return {
+            "records": self.count,
+            "first_partition": self.record.partition(),
+            "first_offset": self.record.offset(),
+            "first_detail": self.first.detail,
+        }
+
+
+def decoder_for(settings: RecordSettings) -> Decoder:
+    """A decoder by the operator's rules, which expects no column but the pinned ones."""
+    return Decoder(
+        settings.typed_columns,
+        KAFKA_COLUMNS.names if settings.kafka_columns else (),
+        limits=Limits(settings.max_record_bytes, settings.max_columns),
+        rejects_misfits=settings.on_mismatch == "reject",
+    )
+
+
+def _read_again(settings: RecordSettings, kept: _Open, columns: Columns) -> Reread:
+    decoder = decoder_for(settings)
+    decoder.expect(columns.types, columns.required)
+    decoded = decode_messages(decoder, kept.messages, kafka_columns=settings.kafka_columns)
+    news = [misfit for misfit in decoded.misfits if misfit.index not in kept.told]
+    rows = quarantined(kept.messages, [] if settings.quarantine == "skip" else news)
+    return Reread(decoded.batch, rows)
+
+
+def _bytes_of(message: Message) -> int:
+    return len(message.value() or b"") + len(message.key() or b"")

@@ -1,0 +1,93 @@
+"""What one consume call brought: rows, what goes to quarantine, and how the rows can be read again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from millpond.records.unify import ColumnsDisagreeError, as_text, unify
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns of a table by name, with the widest type each can be given; `required` may not be null."""
+
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    required: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """Rows read once more. `quarantined` holds only records that were not quarantined the first time."""
+
+    batch: pa.RecordBatch
+    quarantined: pa.RecordBatch
+
+
+ReadAgain = Callable[[Columns], Reread]
+"""Reads the records of a batch as rows of a table with these columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The rows of one consume call, and the records that did not go in as they came.
+
+    `again` is there while a column of `batch` is none of the table's yet: until the table has it, its type
+    is a guess, and the records it was made of are kept; they have `kept_bytes`. Of `records` that had a
+    value `lost` made no row although no filter took them.
+    """
+
+    batch: pa.RecordBatch
+    quarantined: pa.RecordBatch | None = None
+    again: ReadAgain | None = None
+    kept_bytes: int = 0
+    records: int = 0
+    lost: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Memory it takes."""
+        others = 0 if self.quarantined is None else int(self.quarantined.nbytes)
+        return int(self.batch.nbytes) + others + self.kept_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """All rows as one table, and what was quarantined on the way to it."""
+
+    table: pa.Table
+    quarantined: Sequence[pa.RecordBatch]
+
+
+def settle(batches: Sequence[pa.RecordBatch], again: Mapping[int, ReadAgain], live: Columns) -> Settled:
+    """The rows of all batches, each column in the type the table has or the one that holds all its values.
+
+    `again` reads the batch of that index again. Batches that disagree on a column the table does not have
+    meet as text, in the words of the records where they can be read again.
+    """
+    types = dict(live.types)
+    read = list(batches)
+    quarantined: dict[int, pa.RecordBatch] = {}
+    while True:
+        for index, read_again in again.items():
+            if _differs(read[index].schema, types):
+                reread = read_again(Columns(types, live.required))
+                read[index], quarantined[index] = reread.batch, reread.quarantined
+        try:
+            table = unify(read)
+        except ColumnsDisagreeError as error:
+            if not error.wanted.keys() <= types.keys():
+                types = {**error.wanted, **types}
+                continue
+            # What is left was read for a table that has changed since: the sink has the last word.
+            table = unify([as_text(batch, error.wanted.keys()) for batch in read])
+        return Settled(table, [batch for batch in quarantined.values() if batch.num_rows])
+
+
+def _differs(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> bool:
+    return any(
+        field.name in types and types[field.name] != field.type and not pa.types.is_null(field.type)
+        for field in schema
+    )
