@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
-import httpx
-import orjson
-from botocore.exceptions import BotoCoreError
-from confluent_kafka import KafkaException
-from pyhoglake import HoglakeError, NotFoundError
-
-from millpond import logs
-from millpond.config import Config, load
+from millpond.config import Config
 from millpond.deadline import Deadline, SideCalls
-from millpond.environment import CONSUMER_PREFIX
-from millpond.errors import ConfigError, MillpondError
+from millpond.lake import LakeTable
+from millpond.reading_command import command_config, print_json, print_lines, run_command
 from millpond.verify.findings import Finding
 from millpond.verify.flush_findings import file_findings, flush_findings
-from millpond.verify.lake import LakeTable
 from millpond.verify.ledger_audit import LedgerAudit, read_audit
 from millpond.verify.ledger_findings import Readings, ledger_findings, selected
 from millpond.verify.log_audit import GapKey, GroupLog, Reading
 from millpond.verify.log_findings import GroupView, LogComparison
+from millpond.verify.quarantine_findings import quarantine_findings, read_quarantine
 from millpond.verify.report import GroupReport, Report, RowsReport, Subject, as_data, as_text
 from millpond.verify.rows import read_rows
 from millpond.verify.rows_findings import partition_rows
 
-BAD_CONFIGURATION = 2
-OUT_OF_REACH = 3
+_NAME = "verify"
 
 _READING_SHARE = 0.5
 """Of the time left, what may go into reading the records of gaps."""
@@ -55,49 +45,26 @@ def run_verify(options: VerifyOptions, environ: Mapping[str, str]) -> int:
 
     Nothing is written anywhere, and no offset committed.
     """
-    logs.configure("WARNING", "text", sys.stderr)
-    side_calls = SideCalls()
-    try:
+
+    def verify(side_calls: SideCalls) -> int:
         with ExitStack() as open_parts:
             report = _Verification(options, environ, side_calls, open_parts).report()
-        code = _print(report, options)
-    except ConfigError as error:
-        code = _fail(options, BAD_CONFIGURATION, error.problems)
-    except NotFoundError as error:
-        code = _fail(options, BAD_CONFIGURATION, [f"no such catalog, namespace or table: {error}"])
-    except (MillpondError, HoglakeError, httpx.HTTPError, KafkaException, BotoCoreError, OSError) as error:
-        code = _fail(options, OUT_OF_REACH, [f"{type(error).__name__}: {error}"])
-    if side_calls.abandoned:
-        # A Kafka client that waits for a silent broker would keep the interpreter from ending.
-        sys.stdout.flush()
-        os._exit(code)
-    return code
+        if options.json:
+            print_json(as_data(report))
+        else:
+            print_lines(as_text(report))
+        return report.exit_code
+
+    return run_command(_NAME, verify, as_json=options.json)
 
 
 def verify_config(environ: Mapping[str, str], options: VerifyOptions, group: str | None = None) -> Config:
-    """The service's own configuration, for one that owns every partition and drains nothing.
-
-    What only a pod has (POD_NAME, REPLICA_COUNT) is not asked for, nor brokers where they are not looked at.
+    """What is looked at, of `group` where one is given.
 
     Raises:
         ConfigError: see millpond.config.load.
     """
-    ours = {
-        "REPLICA_COUNT": "1",
-        "POD_NAME": "verify-0",
-        "MILLPOND_STOP_AT_END": "true",  # the client tells where a partition ends
-        "FETCH_MIN_BYTES": "1",
-        "STATS_INTERVAL_MS": "0",
-    }
-    given = dict(environ)
-    if group is not None:
-        ours["GROUP_ID"] = group
-    if options.against_kafka:
-        given.setdefault(f"{CONSUMER_PREFIX}CLIENT_ID", "millpond-verify")  # with quotas of its own
-    else:
-        given = {name: text for name, text in given.items() if not name.startswith(CONSUMER_PREFIX)}
-        ours["KAFKA_BOOTSTRAP_SERVERS"] = "not-asked"
-    return load({**given, **ours})
+    return command_config(environ, _NAME, needs_brokers=options.against_kafka, group=group)
 
 
 class _Verification:
@@ -178,28 +145,11 @@ class _Verification:
         return reports, readings, findings
 
     def _rows(self, lake: LakeTable, audit: LedgerAudit, findings: list[Finding]) -> RowsReport:
+        topic, deadline = self._config.kafka.topic, self._deadline
         files = lake.files(audit.newest)  # what was published since is not in the ledger we read either
-        table = read_rows(lake, files, self._config.kafka.topic, self._deadline)
-        partitions, wrong = partition_rows(audit, table)
+        table = read_rows(lake, files, topic, deadline)
+        quarantine = read_quarantine(lake, audit, topic, deadline)
+        partitions, wrong = partition_rows(audit, table, quarantine.rows)
         findings += [*wrong, *flush_findings(audit, table), *file_findings(table)]
-        return RowsReport(table, partitions)
-
-
-def _print(report: Report, options: VerifyOptions) -> int:
-    if options.json:
-        _print_json(as_data(report))
-    else:
-        sys.stdout.writelines(f"{line}\n" for line in as_text(report))
-    return report.exit_code
-
-
-def _fail(options: VerifyOptions, code: int, problems: Sequence[str]) -> int:
-    if options.json:
-        _print_json({"verdict": "unknown", "exit_code": code, "problems": list(problems)})
-    for problem in problems:
-        sys.stderr.write(f"millpond verify: {problem}\n")
-    return code
-
-
-def _print_json(data: object) -> None:
-    sys.stdout.write(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode() + "\n")
+        findings += quarantine_findings(audit, quarantine, table)
+        return RowsReport(table, partitions, quarantine.rows)

@@ -35,6 +35,14 @@ class Kind(StrEnum):
     ROWS_OUTSIDE = "rows_outside"
     ROWS_SURPLUS = "rows_surplus"
     NOT_CHECKED = "not_checked"
+
+    QUARANTINE_MISSING = "quarantine_missing"
+    QUARANTINE_DOUBLED = "quarantine_doubled"
+    QUARANTINE_OUTSIDE = "quarantine_outside"
+    QUARANTINE_SURPLUS = "quarantine_surplus"
+    QUARANTINE_AND_ROW = "quarantine_and_row"
+    QUARANTINE_EMPTIED = "quarantine_emptied"
+
     FILE_MISCOUNTED = "file_miscounted"
     FILE_UNREADABLE = "file_unreadable"
 

@@ -9,9 +9,11 @@ import httpx
 from pyhoglake import HoglakeError, NotFoundError, Snapshot, Table
 
 from millpond.hoglake.ledger import Ledger, read_ledger
+from millpond.lake import LakeTable
 from millpond.offsets import Partition, PartitionRange, Ranges
 from millpond.verify.intervals import OffsetRuns, between
-from millpond.verify.lake import LakeTable
+
+_COUNTS = ("records", "quarantined")
 
 Life = tuple[str, str]
 """The cluster and the id of a topic: made anew, a topic counts its offsets from 0 again."""
@@ -57,27 +59,30 @@ class Stream:
 
 @dataclass
 class StreamAudit:
-    """Everything published of one stream. `records` is the sum the messages give, in rows."""
+    """Everything published of one stream. `records` and `quarantined` are sums of rows by its messages."""
 
     commits: int = 0
     records: int = 0
+    quarantined: int = 0
     partitions: dict[Partition, PartitionAudit] = field(default_factory=dict)
 
-    def take(self, records: int, ranges: Ranges) -> None:
+    def take(self, flush: PublishedFlush) -> None:
         """One commit more."""
         self.commits += 1
-        self.records += records
-        for partition, entry in ranges.items():
+        self.records += flush.records
+        self.quarantined += flush.quarantined
+        for partition, entry in flush.ranges.items():
             self.partitions.setdefault(partition, PartitionAudit()).take(entry)
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedFlush:
-    """One commit of the table: `records` rows made of the offsets in `ranges`."""
+    """One commit: `records` rows of the table and `quarantined` beside it, of the offsets in `ranges`."""
 
     snapshot: int
     records: int
     ranges: Ranges
+    quarantined: int = 0
 
 
 @dataclass(frozen=True)
@@ -86,13 +91,15 @@ class LedgerAudit:
 
     `oldest` and `newest` are snapshots of the catalog; before `oldest` all have expired. `is_complete`:
     the table was made after that, so nothing of it is unknown. `compacted` holds the snapshots that
-    rewrote files, of any table; `others` those with a message about another topic in this table.
+    rewrote files, of any table; `others` those with a message about another topic in this table; `earlier`
+    those with a message of an earlier incarnation of it, or of a table called so in another namespace.
     """
 
     streams: Mapping[Stream, StreamAudit]
     flushes: Sequence[PublishedFlush]
     compacted: frozenset[int]
     others: frozenset[int]
+    earlier: frozenset[int]
     snapshots: int
     oldest: int
     newest: int
@@ -135,7 +142,7 @@ def read_audit(lake: LakeTable, handle: Table, topic: str) -> LedgerAudit:
     """
     floor = lake.catalog.options().earliest_snapshot_id
     is_complete = floor <= 1 or _begins_after(handle, floor)
-    audit = audit_ledger(lake.snapshots(), topic, handle.table_uuid)
+    audit = audit_ledger(lake.snapshots(), topic, handle.table_uuid, lake.table)
     # Snapshots that expire while they are read are missed.
     return replace(audit, is_complete=is_complete and audit.oldest == floor)
 
@@ -153,15 +160,17 @@ def _begins_after(handle: Table, snapshot: int) -> bool:
     return then.table_uuid != handle.table_uuid or then.record_count == 0
 
 
-def audit_ledger(snapshots: Iterable[Snapshot], topic: str, table_uuid: str) -> LedgerAudit:
-    """Read every message about `topic` in this incarnation of the table out of `snapshots`, oldest first.
+def audit_ledger(snapshots: Iterable[Snapshot], topic: str, table_uuid: str, table: str) -> LedgerAudit:
+    """Read every message about `topic` in this incarnation of `table` out of `snapshots`, oldest first.
 
     `snapshots` count as the whole history. Messages of other tables, of earlier incarnations and of other
     programs are passed over.
     """
     streams: dict[Stream, StreamAudit] = {}
     flushes: list[PublishedFlush] = []
-    compacted, others = set(), set()
+    compacted: set[int] = set()
+    others: set[int] = set()
+    earlier: set[int] = set()
     count, oldest, newest = 0, 0, 0
     for snapshot in snapshots:
         newest = snapshot.snapshot_id
@@ -170,19 +179,25 @@ def audit_ledger(snapshots: Iterable[Snapshot], topic: str, table_uuid: str) -> 
         if any(change.kind == "table_compacted" for change in snapshot.changes):
             compacted.add(newest)
         ledger = read_ledger(snapshot.message)
-        if ledger is None or not _is_about(ledger, table_uuid):
+        if ledger is None:
+            continue
+        if not _is_about(ledger, table_uuid):
+            if ledger.counts.get("table") == table:
+                earlier.add(newest)
             continue
         if topic not in ledger.topics:
             others.add(newest)
             continue
-        flush = PublishedFlush(newest, int(ledger.counts["records"]), ledger.topics[topic])
+        records, quarantined = (int(ledger.counts.get(name, "0")) for name in _COUNTS)
+        flush = PublishedFlush(newest, records, ledger.topics[topic], quarantined)
         flushes.append(flush)
-        streams.setdefault(Stream.of(ledger), StreamAudit()).take(flush.records, flush.ranges)
+        streams.setdefault(Stream.of(ledger), StreamAudit()).take(flush)
     return LedgerAudit(
         streams,
         flushes,
         frozenset(compacted),
         frozenset(others),
+        frozenset(earlier),
         count,
         oldest,
         newest,
@@ -192,4 +207,5 @@ def audit_ledger(snapshots: Iterable[Snapshot], topic: str, table_uuid: str) -> 
 
 def _is_about(ledger: Ledger, table_uuid: str) -> bool:
     counts = ledger.counts
-    return counts.get("table_uuid") == table_uuid.lower() and counts["records"].isdecimal()
+    are_numbers = all(counts.get(name, "0").isdecimal() for name in _COUNTS)
+    return counts.get("table_uuid") == table_uuid.lower() and are_numbers

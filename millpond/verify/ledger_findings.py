@@ -14,7 +14,8 @@ Readings = Mapping[GapKey, Reading]
 """What the log holds of a group's gap in a partition, where that was read."""
 
 _GAP_REASONS = (
-    "explained only by records that make no row for a whole flush (tombstones, filtered, no JSON objects), "
+    "explained only by records that make no row for a whole flush (tombstones, filtered, no JSON objects "
+    "where those are not quarantined), "
     "offsets the log itself leaves out, a reset by KAFKA_AUTO_OFFSET_RESET or KAFKA_START_AT, or offsets "
     "committed by hand"
 )
@@ -68,15 +69,19 @@ def _no_ledger(audit: LedgerAudit, group: str | None) -> Finding:
 def _gaps(
     stream: Stream, partition: Partition, gaps: list[PartitionRange], readings: Readings
 ) -> Iterator[Finding]:
-    """Gaps are errors, but for those in which the log shows no record that makes a row."""
+    """Gaps are errors, but for those in which the log shows no record that makes a row.
+
+    Records for the quarantine explain a gap of the time before there was one; today they are in a flush.
+    """
     read = {gap: readings.get((stream.group, partition, gap)) for gap in gaps}
     empty = [gap for gap, reading in read.items() if reading and reading.is_whole and not reading.rows]
     others = [gap for gap in gaps if gap not in empty]
     lost = sum(reading.rows for reading in read.values() if reading)
     if empty:
-        text = f"partition {partition}: offsets {spelled(empty)} are in no flush: no record there makes a row"
+        severity, known = without_rows(sum(reading.unfit for gap in empty if (reading := read[gap])))
+        text = f"partition {partition}: offsets {spelled(empty)} are in no flush: {known}"
         where = named(empty)
-        yield Finding(Kind.GAP, Severity.INFO, text, total(empty), stream.group, partition, where)
+        yield Finding(Kind.GAP, severity, text, total(empty), stream.group, partition, where)
     if others:
         if lost:
             known = f"records that the log has there and that make rows: {lost}"
@@ -87,6 +92,16 @@ def _gaps(
         text = f"partition {partition}: offsets {spelled(others)} were never published; {known}"
         where = named(others)
         yield Finding(Kind.GAP, Severity.ERROR, text, total(others), stream.group, partition, where)
+
+
+def without_rows(unfit: int) -> tuple[Severity, str]:
+    """How bad it is that records which make no row were not published, `unfit` for the quarantine of them."""
+    if not unfit:
+        return Severity.INFO, "no record there makes a row"
+    return Severity.WARNING, (
+        f"no record there makes a row, but {unfit} of them should be in quarantine; explained by a version "
+        "without it, or by MILLPOND_QUARANTINE=skip at that time"
+    )
 
 
 def _overlaps(stream: Stream, partition: Partition, overlaps: list[PartitionRange]) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from millpond.config import Config
 from millpond.consumer import Topic, TopicConsumer
 from millpond.deadline import Deadline, SideCalls
 from millpond.errors import DeadlineExceeded
+from millpond.intake import decoder_for
 from millpond.metrics import Metrics
 from millpond.msk_iam import token_source
 from millpond.offset_metadata import Committed
@@ -32,11 +33,13 @@ _CLOSE_SECONDS = 5.0
 class Reading:
     """What the log holds of a range: `rows` of its records would have made a row.
 
-    `is_whole` is False where part of it is gone from the log, or was not read for want of time.
+    `unfit` of them would have made none, and be in quarantine today. `is_whole` is False where part of the
+    range is gone from the log, or was not read for want of time.
     """
 
     rows: int
     is_whole: bool
+    unfit: int = 0
 
 
 GapKey = tuple[str, Partition, PartitionRange]
@@ -48,7 +51,9 @@ class GroupLog:
 
     def __init__(self, config: Config, side_calls: SideCalls) -> None:
         metrics = Metrics(config.pipeline, "")  # nobody scrapes them
-        self._records = config.records
+        self._kafka_columns = config.records.kafka_columns
+        self._decoder = decoder_for(config.records)
+        self._quarantines = config.records.quarantine == "table"
         # Which values an endpoint gave at the time nobody knows: then no record counts as filtered.
         is_known = config.filters.mode != "authoritative"
         self._selection = Selection(config, metrics) if is_known else None
@@ -76,12 +81,12 @@ class GroupLog:
     ) -> Reading:
         """Look at the records of a range, as far as the log has them and READ_RECORDS and time allow."""
         start, end = max(wanted.first, marks.low), min(wanted.next, marks.high)
-        rows, is_whole = 0, wanted.first >= marks.low
+        rows, unfit, is_whole = 0, 0, wanted.first >= marks.low
         if start < end:
             self._consumer.assign({partition: start})
         while start < end:
             if self._unread <= 0 or deadline.remaining() <= 0:
-                return Reading(rows, is_whole=False)
+                return Reading(rows, is_whole=False, unfit=unfit)
             messages = self._consumer.consume(_BATCH, deadline.cut(_WAIT_SECONDS))
             valued: list[Message] = []
             for message in messages:
@@ -93,18 +98,17 @@ class GroupLog:
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the client's public name for it
                     start = end
                 elif error.code() == KafkaError._AUTO_OFFSET_RESET:  # noqa: SLF001 - as above
-                    return Reading(rows, is_whole=False)  # the log was cut while we read
+                    return Reading(rows, is_whole=False, unfit=unfit)  # the log was cut while we read
             self._unread -= len(messages)
-            rows += self._rows(valued)
-        return Reading(rows, is_whole)
+            of_these, aside = self._made_of(valued)
+            rows, unfit = rows + of_these, unfit + aside
+        return Reading(rows, is_whole, unfit)
 
-    def _rows(self, valued: Sequence[Message]) -> int:
-        """How many rows the service would make of these."""
-        records = self._records
-        batch = decode_messages(valued, records.typed_columns, kafka_columns=records.kafka_columns).batch
-        if self._selection is not None:
-            batch = self._selection.apply(batch)
-        return int(batch.num_rows)
+    def _made_of(self, valued: Sequence[Message]) -> tuple[int, int]:
+        """How many rows the service would make of these, and how many go to quarantine only."""
+        decoded = decode_messages(self._decoder, valued, kafka_columns=self._kafka_columns)
+        batch = decoded.batch if self._selection is None else self._selection.apply(decoded.batch)
+        return int(batch.num_rows), len(decoded.skipped) if self._quarantines else 0
 
     def close(self) -> None:
         """Leave the cluster. A broker that is silent then takes nothing from the report."""

@@ -12,6 +12,7 @@ from millpond.offsets import Offset, Partition, PartitionRange
 from millpond.reset_policy import Watermarks
 from millpond.verify.findings import Finding, Kind, Severity
 from millpond.verify.ledger_audit import LedgerAudit, Life, Stream
+from millpond.verify.ledger_findings import without_rows
 from millpond.verify.log_audit import GapKey, GroupLog, Reading
 
 
@@ -165,7 +166,7 @@ class LogComparison:
         between = PartitionRange(first, Offset(committed - 1))
         reading = self._log.read(entry.partition, between, self._marks[entry.partition], deadline)
         if reading.is_whole and not reading.rows:
-            severity, known = Severity.INFO, "no record there makes a row"
+            severity, known = without_rows(reading.unfit)
         elif reading.rows:
             known = f"records there that make rows: {reading.rows}"
         else:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from millpond.aligned import aligned
 from millpond.verify.findings import Finding, Severity
 from millpond.verify.ledger_audit import LedgerAudit, Stream
 from millpond.verify.log_findings import PartitionLog
@@ -40,10 +41,11 @@ class GroupReport:
 
 @dataclass(frozen=True)
 class RowsReport:
-    """The rows of the table beside its ledger."""
+    """The rows of the table beside its ledger; `quarantine` has those of its quarantine, None without one."""
 
     table: TableRows
     partitions: Sequence[PartitionRows]
+    quarantine: TableRows | None = None
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,7 @@ def _stream(report: Report, stream: Stream) -> dict[str, Any]:
         "selected": stream in report.streams,
         "commits": audit.commits,
         "records": audit.records,
+        "quarantined": audit.quarantined,
         "partitions": [
             dict(zip(_STREAM_FIELDS, cells, strict=True)) for cells in _stream_cells(report, stream)
         ],
@@ -110,7 +113,7 @@ def _stream(report: Report, stream: Stream) -> dict[str, Any]:
 
 _STREAM_FIELDS = ("partition", "first", "last", "ranges", "offsets", "gaps", "overlaps")
 _LOG_FIELDS = ("partition", "low", "high", "committed", "ledger_end", "lag")
-_ROW_FIELDS = ("partition", "rows", "without_row", "doubled", "outside", "before")
+_ROW_FIELDS = ("partition", "rows", "quarantined", "without_row", "doubled", "outside", "before")
 
 
 def _stream_cells(report: Report, stream: Stream) -> Iterator[tuple[int | None, ...]]:
@@ -133,8 +136,13 @@ def _rows(rows: RowsReport) -> dict[str, Any]:
         "rows": rows.table.rows,
         "without_offset": rows.table.unplaced.total(),
         "other_topics": rows.table.elsewhere,
+        "quarantine": rows.quarantine and _quarantine(rows.quarantine),
         "partitions": [{name: getattr(entry, name) for name in _ROW_FIELDS} for entry in rows.partitions],
     }
+
+
+def _quarantine(rows: TableRows) -> dict[str, Any]:
+    return {"files": rows.files, "rows": rows.rows, "other_topics": rows.elsewhere}
 
 
 def _group(entry: GroupReport) -> dict[str, Any]:
@@ -175,12 +183,15 @@ def as_text(report: Report) -> Iterator[str]:
         table = report.rows.table
         yield f"rows: {table.rows:,} in {table.files:,} files, {table.unplaced.total():,} without an offset"
         cells = ([getattr(entry, name) for name in _ROW_FIELDS] for entry in report.rows.partitions)
-        yield from _aligned(_ROW_FIELDS, cells)
+        yield from aligned(_ROW_FIELDS, cells)
+        if report.rows.quarantine is not None:
+            aside = report.rows.quarantine
+            yield f"quarantine: {aside.rows:,} rows in {aside.files:,} files"
     for group in report.log or ():
         yield ""
         yield f"log and offsets of group {group.group}"
         cells = ([getattr(entry, name) for name in _LOG_FIELDS] for entry in group.partitions)
-        yield from _aligned(_LOG_FIELDS, cells)
+        yield from aligned(_LOG_FIELDS, cells)
     yield ""
     for finding in _sorted(report.findings):
         yield f"{finding.severity.upper():<8} {finding.kind}: {finding.text}"
@@ -191,20 +202,12 @@ def _stream_lines(report: Report, stream: Stream) -> Iterator[str]:
     audit = report.ledger.streams[stream]
     epoch = f", epoch {stream.epoch}" if stream.epoch else ""
     yield f"group {stream.group}{epoch}, cluster {stream.cluster}, topic id {stream.topic_id or '(none)'}"
-    told = f"commits: {audit.commits:,}, records: {audit.records:,}"
+    told = f"commits: {audit.commits:,}, records: {audit.records:,}, quarantined: {audit.quarantined:,}"
     if stream in report.streams:
-        yield from _aligned(_STREAM_FIELDS, _stream_cells(report, stream))
+        yield from aligned(_STREAM_FIELDS, _stream_cells(report, stream))
         yield told
     else:
         yield f"{told}; not looked at (--group, --all-groups)"
-
-
-def _aligned(headings: Sequence[str], rows: Iterable[Sequence[int | None]]) -> Iterator[str]:
-    cells = [[heading.replace("_", " ") for heading in headings]]
-    cells += [["-" if value is None else f"{value:,}" for value in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for line in cells:
-        yield "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
 
 
 def _verdict(report: Report) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 
@@ -18,10 +18,10 @@ _LAST = Offset(2**63 - 1)
 
 @dataclass(frozen=True, slots=True)
 class PartitionRows:
-    """The rows of one partition that tell their offset. All but `rows` count offsets.
+    """The rows of one partition that tell their offset. All but `rows` and `quarantined` count offsets.
 
-    `doubled` counts what is there beyond once, `without_row` what the ledger covers and has no row:
-    legitimately so where the record was a tombstone or no JSON object.
+    `doubled` counts what is there beyond once, `quarantined` rows of the quarantine, `without_row` what the
+    ledger covers and is in neither: legitimately so where the record was a tombstone, or filtered.
     """
 
     partition: Partition
@@ -30,19 +30,24 @@ class PartitionRows:
     doubled: int
     outside: int
     before: int
+    quarantined: int = 0
 
 
-def partition_rows(audit: LedgerAudit, rows: TableRows) -> tuple[list[PartitionRows], list[Finding]]:
+def partition_rows(
+    audit: LedgerAudit, rows: TableRows, quarantine: TableRows | None = None
+) -> tuple[list[PartitionRows], list[Finding]]:
     """Each partition's rows against what the ledger covers of it, and what is wrong there.
 
-    Where snapshots have expired, offsets before the first one known are not judged (`before`).
+    An offset that has no row is accounted for where `quarantine` has it. Where snapshots have expired,
+    offsets before the first one known are not judged (`before`).
     """
+    aside: Mapping[Partition, OffsetCounts] = quarantine.offsets if quarantine else {}
     ledgered = {p for stream in audit.streams.values() for p in stream.partitions}
     reports: list[PartitionRows] = []
     findings: list[Finding] = []
     for partition in sorted(ledgered | rows.offsets.keys()):
-        counts = rows.offsets.get(partition, OffsetCounts())
-        report = _Comparison(partition, audit, counts)
+        counts, others = (seen.get(partition, OffsetCounts()) for seen in (rows.offsets, aside))
+        report = _Comparison(partition, audit, counts, others)
         reports.append(report.summary)
         findings += report.findings()
     return reports, findings
@@ -51,9 +56,12 @@ def partition_rows(audit: LedgerAudit, rows: TableRows) -> tuple[list[PartitionR
 class _Comparison:
     """One partition: what its ledger covers, cut into pieces, and the offsets seen in each."""
 
-    def __init__(self, partition: Partition, audit: LedgerAudit, counts: OffsetCounts) -> None:
+    def __init__(
+        self, partition: Partition, audit: LedgerAudit, counts: OffsetCounts, aside: OffsetCounts
+    ) -> None:
         self._partition = partition
         self._counts = counts
+        self._aside = aside
         self._covered = list(coverage(audit.covered(partition)))
         known_from = self._covered[0][0].first if self._covered else _LAST
         before = 0 if audit.is_complete or known_from == 0 else self._seen(0, known_from - 1)
@@ -63,10 +71,13 @@ class _Comparison:
         self.summary = PartitionRows(
             partition,
             counts.rows,
-            without_row=sum(run.count - self._times(run, 1) for run, _ in self._covered),
+            without_row=sum(
+                run.count - self._times(run, 1) - self._only_aside(run) for run, _ in self._covered
+            ),
             doubled=sum(self._doubled_counts()) + counts.beyond,
             outside=counts.rows - counts.beyond - inside - before,
             before=before,
+            quarantined=aside.rows,
         )
 
     def findings(self) -> Iterator[Finding]:
@@ -101,6 +112,12 @@ class _Comparison:
         """How many offsets of `run` were seen at least so often."""
         layers = self._counts.layers
         return layers[times - 1].count(run) if times <= len(layers) else 0
+
+    def _only_aside(self, run: PartitionRange) -> int:
+        """How many offsets of `run` are in quarantine and have no row."""
+        return sum(
+            part.count - self._times(part, 1) for layer in self._aside.layers[:1] for part in layer.runs(run)
+        )
 
     def _seen(self, first: int, last: int) -> int:
         run = PartitionRange(Offset(first), Offset(last))

@@ -24,6 +24,7 @@ def commit(
     end: dict[int, int],
     *,
     records: int | None = None,
+    quarantined: int = 0,
     source: Source = SOURCE,
     table: Destination = TABLE,
 ) -> str:
@@ -31,7 +32,9 @@ def commit(
     begin, stop = positions(dict(start)), positions(end)  # type: ignore[arg-type] # plain numbers here
     rows = sum(stop[p] - begin[p] for p in stop) if records is None else records
     flush = Flush(begin, stop, (), rows, 0, "size", INSERTED_AT)
-    return write_ledger(flush, source, table, version="1", files=1, partition_groups=0)
+    return write_ledger(
+        flush, source, table, version="1", rows=rows, files=1, partition_groups=0, quarantined=quarantined
+    )
 
 
 def snapshots(*messages: str | None, first: int = 0, kinds: dict[int, str] | None = None) -> list[Snapshot]:
@@ -51,7 +54,7 @@ def snapshots(*messages: str | None, first: int = 0, kinds: dict[int, str] | Non
 
 
 def audited(*messages: str | None, **others: object) -> LedgerAudit:
-    return audit_ledger(snapshots(*messages, **others), SOURCE.topic, TABLE_UUID)  # type: ignore[arg-type] # handed on
+    return audit_ledger(snapshots(*messages, **others), SOURCE.topic, TABLE_UUID, "events")  # type: ignore[arg-type] # handed on
 
 
 def found(audit: LedgerAudit, groups: Iterable[str] | None = (SOURCE.group_id,)) -> list[Finding]:
@@ -108,6 +111,7 @@ def test_a_gap_in_which_the_log_has_no_record_that_makes_a_row_is_no_error() -> 
         (Reading(0, is_whole=True), Severity.INFO, "no record there makes a row"),
         (Reading(2, is_whole=True), Severity.ERROR, "and that make rows: 2"),
         (Reading(0, is_whole=False), Severity.ERROR, "not all were read"),
+        (Reading(0, is_whole=True, unfit=3), Severity.WARNING, "3 of them should be in quarantine"),
     ):
         (gap,) = ledger_findings(audit, (SOURCE.group_id,), {key: reading})
         assert severity is gap.severity

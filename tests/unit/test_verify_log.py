@@ -60,6 +60,7 @@ def test_offsets_where_the_ledger_ends_are_clean() -> None:
     ("reading", "severity", "words"),
     [
         (Reading(0, is_whole=True), Severity.INFO, "no record there makes a row"),
+        (Reading(0, is_whole=True, unfit=2), Severity.WARNING, "2 of them should be in quarantine"),
         (Reading(3, is_whole=True), Severity.ERROR, "rows: 3"),
         (Reading(1, is_whole=False), Severity.ERROR, "rows: 1"),
         (Reading(0, is_whole=False), Severity.ERROR, "does not have all of them any more"),

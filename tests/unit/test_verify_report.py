@@ -29,14 +29,18 @@ NEWS = Finding(Kind.EXPIRED, Severity.INFO, "expired")
 
 def report(*findings: Finding) -> Report:
     audit = audited(
-        commit({0: 0}, {0: 1200}), commit({0: 1201}, {0: 1210}), commit({0: 7}, {0: 9}, source=OTHER)
+        commit({0: 0}, {0: 1200}),
+        commit({0: 1201}, {0: 1210}, quarantined=5),
+        commit({0: 7}, {0: 9}, source=OTHER),
     )
     return Report(
         Subject("lake", "main", "events", TABLE_UUID, SOURCE.topic, (SOURCE.group_id,)),
         audit,
         selected(audit, [SOURCE.group_id]),
         RowsReport(
-            TableRows(3, 1209, unplaced=Counter({1: 2})), [PartitionRows(Partition(0), 1207, 2, 0, 0, 0)]
+            TableRows(3, 1209, unplaced=Counter({1: 2})),
+            [PartitionRows(Partition(0), 1207, 2, 0, 0, 0, quarantined=5)],
+            TableRows(1, 5),
         ),
         [
             GroupReport(
@@ -62,6 +66,7 @@ def test_the_data_has_the_documented_fields() -> None:
             "selected": False,
             "commits": 1,
             "records": 2,
+            "quarantined": 0,
             "partitions": [
                 {"partition": 0, "first": 7, "last": 8, "ranges": 1, "offsets": 2, "gaps": 0, "overlaps": 0}
             ],
@@ -74,6 +79,7 @@ def test_the_data_has_the_documented_fields() -> None:
             "selected": True,
             "commits": 2,
             "records": 1209,
+            "quarantined": 5,
             "partitions": [
                 {
                     "partition": 0,
@@ -100,8 +106,17 @@ def test_the_data_has_the_documented_fields() -> None:
             "rows": 1209,
             "without_offset": 2,
             "other_topics": 0,
+            "quarantine": {"files": 1, "rows": 5, "other_topics": 0},
             "partitions": [
-                {"partition": 0, "rows": 1207, "without_row": 2, "doubled": 0, "outside": 0, "before": 0}
+                {
+                    "partition": 0,
+                    "rows": 1207,
+                    "quarantined": 5,
+                    "without_row": 2,
+                    "doubled": 0,
+                    "outside": 0,
+                    "before": 0,
+                }
             ],
         },
         "log": [
@@ -159,16 +174,17 @@ topic flights
 3 snapshots read, 0 to 2; 3 are commits of this topic
 
 group other, epoch e2, cluster cluster-1, topic id id-1
-commits: 1, records: 2; not looked at (--group, --all-groups)
+commits: 1, records: 2, quarantined: 0; not looked at (--group, --all-groups)
 
 group the group, cluster cluster-1, topic id id-1
 partition  first   last  ranges  offsets  gaps  overlaps
         0      0  1,209       2    1,209     1         0
-commits: 2, records: 1,209
+commits: 2, records: 1,209, quarantined: 5
 
 rows: 1,209 in 3 files, 2 without an offset
-partition   rows  without row  doubled  outside  before
-        0  1,207            2        0        0       0
+partition   rows  quarantined  without row  doubled  outside  before
+        0  1,207            5            2        0        0       0
+quarantine: 5 rows in 1 files
 
 log and offsets of group the group
 partition  low   high  committed  ledger end  lag

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from millpond.verify.lake import LakeTable
+from millpond.lake import LakeTable
 
 __all__ = ["LakeTable", "count_values"]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,10 +14,14 @@ from pyhoglake import Catalog, DataFile, Snapshot, Table
 from millpond.deadline import Deadline
 from millpond.hoglake import connect
 from millpond.hoglake.client import CatalogClient
+from millpond.records import TABLE_SUFFIX
 from millpond.settings import HoglakeSettings
 
 PAGE = 10_000
 """Snapshots in one answer: the most a server gives (contract 4.7)."""
+
+READERS = 8
+"""Files read at a time. Each waits for the store most of its time."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,16 @@ class LakeTable:
         """Hang up."""
         self.client.close()
 
+    @property
+    def name(self) -> str:
+        """The table with all that it is in."""
+        return f"{self.catalog.name}.{self.namespace}.{self.table}"
+
+    @property
+    def quarantine(self) -> LakeTable:
+        """The table of the records that did not go in as they came, over the same connections."""
+        return replace(self, table=self.table + TABLE_SUFFIX)
+
     def handle(self) -> Table:
         """The live table under its name.
 
@@ -85,3 +100,18 @@ class LakeTable:
     def snapshots(self) -> Iterator[Snapshot]:
         """Every snapshot the catalog keeps, oldest first, paged."""
         return self.catalog.snapshots(after=-1, limit=PAGE)
+
+
+def read_files(files: Sequence[DataFile], read: Callable[[DataFile], None]) -> None:
+    """Call `read` with every file, READERS of them at a time; the first failure ends it.
+
+    Raises:
+        Exception: whatever `read` raised first.
+    """
+    with ThreadPoolExecutor(READERS, thread_name_prefix="lake") as readers:
+        try:
+            for _ in readers.map(read, files):
+                pass
+        except BaseException:
+            readers.shutdown(cancel_futures=True)
+            raise
