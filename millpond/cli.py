@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from millpond import __version__
+from millpond import __version__, cli_quarantine
 
 app = typer.Typer(
     add_completion=False,
@@ -21,6 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Drains one Kafka topic into one table of a hoglake lakehouse, as Parquet in S3, exactly once.",
 )
+app.add_typer(cli_quarantine.app, name="quarantine")
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ Partitions are assigned, never subscribed to: there is no group membership, the 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -42,7 +42,7 @@ _TOPIC_ID_SECONDS = 3.0  # good to have, not worth the start
 _CONSUMER_ONLY = (
     *("group.id", "auto.offset.reset", "allow.auto.", "enable.auto.", "fetch.", "queued.", "statistics."),
 )
-"""Beginnings of the properties that mean nothing to an admin client, which would warn of each."""
+"""Beginnings of the properties that mean nothing to another client, which would warn of each."""
 
 _GROUP_ONLY: dict[str, Any] = {"statistics.interval.ms": 0, "log_level": 2}
 """What sets the client for the group's offsets apart from the one that reads."""
@@ -83,6 +83,11 @@ def client_properties(config: Config) -> dict[str, str | int]:
     }
 
 
+def without_consumers_own(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The properties that mean something to other clients of the same cluster as well."""
+    return {name: value for name, value in properties.items() if not name.startswith(_CONSUMER_ONLY)}
+
+
 class TopicConsumer:
     """Reads the owned partitions and stores their offsets. Every call has a deadline.
 
@@ -119,8 +124,7 @@ class TopicConsumer:
             self._group = Consumer(
                 {**properties, **_GROUP_ONLY, "client.id": f"{properties['client.id']}-group"}
             )
-            admin = {k: v for k, v in properties.items() if not k.startswith(_CONSUMER_ONLY)}
-            self._admin = AdminClient({**admin, "log_level": 2})
+            self._admin = AdminClient({**without_consumers_own(properties), "log_level": 2})
         except KafkaException as error:
             raise _refused_property(config, error.args[0].str()) from error
         self.owned: tuple[Partition, ...] = ()
