@@ -109,13 +109,19 @@ class Preparer:
 
     def _prepare(self, source: Source, flush: Flush, deadline: Deadline) -> Prepared:
         shape, settled = self._settled(flush)
-        appends = [self._append(shape, stamp(settled.table, flush.inserted_at), self._layout.sort_by)]
         misfits = [*flush.quarantined, *settled.quarantined]
+        appends = []
         if misfits:
             rows = stamp(pa.Table.from_batches(misfits), flush.inserted_at)
-            appends.append(self._append(self._quarantine.made_for(rows), rows, ()))
+            place, is_altered = _made_for(self._quarantine, rows)
+            appends.append(self._append(place, rows, ()))
+            if is_altered:
+                # One basis for both tables: what was read of the other one must not be older than the change.
+                self._table.forget_shape()
+                shape, settled = self._settled(flush)
+        main = self._append(shape, stamp(settled.table, flush.inserted_at), self._layout.sort_by)
+        appends.insert(0, main)
         by_reason = Counter(reason for batch in misfits for reason in batch.column("reason").to_pylist())
-        main = appends[0]
         if main.grouped.unsorted_rows:
             self._metrics.sort_skipped.inc(main.grouped.unsorted_rows, reason=main.grouped.unsorted_reason)
         destination = self._table.destination(shape)
@@ -146,9 +152,11 @@ class Preparer:
         """
         shape = self._table.existing()
         for _ in range(_ROUNDS):
-            live = columns_of(shape.info) if shape else Columns()
+            live = Columns() if shape is None else columns_of(shape.info)
             settled = settle(flush.batches, flush.again, live)
-            shape = self._table.made_for(stamp(settled.table, flush.inserted_at))
+            shape, is_altered = _made_for(self._table, stamp(settled.table, flush.inserted_at))
+            if is_altered:
+                self._quarantine.forget_shape()  # as in `_prepare`
             if not flush.again or columns_of(shape.info) == live:
                 return shape, settled
         raise Retryable(f"table {self._table} is altered by others all the time")
@@ -190,3 +198,10 @@ class Preparer:
             concurrency=self._upload_concurrency,
         )
         return with_basis_of(shape.info, payload)
+
+
+def _made_for(table: LiveTable, rows: pa.Table) -> tuple[Shape, bool]:
+    """The table with the columns of `rows`, and whether it was there before and had to be altered."""
+    before = table.existing()
+    shape = table.made_for(rows)
+    return shape, before is not None and shape is not before
