@@ -16,6 +16,7 @@ TextAt = Callable[[int], bytes]
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _NOTHING = type(None)
 _ONE_TYPE: dict[type, pa.DataType] = {bool: pa.bool_(), float: pa.float64(), str: pa.string()}
+_SCALARS = {bool, int, float, str, _NOTHING}
 
 
 def build_column(values: Sequence[Any], text_at: TextAt) -> pa.Array:
@@ -38,30 +39,50 @@ def text_column(values: Sequence[Any], text_at: TextAt) -> pa.Array:
     return pa.array(texts, pa.string())
 
 
-def column_of(values: Sequence[Any], text_at: TextAt, expected: pa.DataType | None) -> pa.Array:
+def column_of(
+    values: Sequence[Any], text_at: TextAt, expected: pa.DataType | None, unit: int | None = None
+) -> pa.Array:
     """The values of one key as an array of the expected type, or of the one type that holds them all.
 
-    A value that does not fit the expected type is null, whatever its neighbours are.
+    A value that does not fit the expected type is null, whatever its neighbours are. `unit`: the
+    microseconds in one unit, where numbers are instants.
     """
     if expected is None:
         return build_column(values, text_at)
-    if pa.types.is_string(expected):
-        return text_column(values, text_at)
+    if is_text(expected):
+        return text_column(values, text_at).cast(expected)
+    if expected == pa.json_():
+        documents = [None if value is None else text_at(number) for number, value in enumerate(values)]
+        return pa.array(documents, pa.binary()).cast(pa.string()).cast(expected)
+    if pa.types.is_decimal(expected):  # by their digits: a double has rounded them
+        return convert(text_column(values, text_at), expected)
     types = set(map(type, values)) - {_NOTHING}
     groups: Iterable[Sequence[Any]] = [values]
     if len(types) > 1:  # apart, because beside values of another type each would only be text
         groups = [[value if type(value) is kind else None for value in values] for kind in types]
-    columns = [_converted(group, text_at, expected) for group in groups]
+    columns = [_converted(group, text_at, expected, unit) for group in groups]
     return columns[0] if len(columns) == 1 else _first_present(columns, expected)
 
 
-def _converted(values: Sequence[Any], text_at: TextAt, expected: pa.DataType) -> pa.Array:
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column of this type takes any value, as text."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _converted(values: Sequence[Any], text_at: TextAt, expected: pa.DataType, unit: int | None) -> pa.Array:
+    """Values of one JSON type."""
+    kind = next((type(value) for value in values if value is not None), _NOTHING)
+    if kind not in _SCALARS:  # objects, arrays and numbers beyond all doubles; as text they might seem to fit
+        return pa.nulls(len(values), expected)
     column = build_column(values, text_at)
-    if pa.types.is_string(column.type) and any(type(value) is int for value in values):
+    if kind is int and pa.types.is_string(column.type):
         # One integer outside int64 made text of all; the others are numbers still.
-        inside = [value if value is not None and _INT64_MIN <= value <= _INT64_MAX else None for value in values]
-        return _first_present([convert(pa.array(inside, pa.int64()), expected), convert(column, expected)], expected)
-    return convert(column, expected)
+        inside = [None if v is None or not _INT64_MIN <= v <= _INT64_MAX else v for v in values]
+        numbers = convert(pa.array(inside, pa.int64()), expected, unit)
+        if not pa.types.is_integer(expected):  # only uint64 goes on where int64 ends
+            return numbers
+        return _first_present([numbers, convert(column, expected, unit)], expected)
+    return convert(column, expected, unit)
 
 
 def _typed(types: set[type], values: Sequence[Any]) -> pa.Array | None:

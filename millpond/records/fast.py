@@ -9,17 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from itertools import chain
+from typing import Any, Literal
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET
 
+from millpond.records.columns import column_of, is_text
 from millpond.records.members import STRUCTURAL_SPACE, string_or_text, text_of
 from millpond.records.pins import EXACT_IN_DOUBLE, TIMESTAMPTZ, convert
 
-_PARSED_AS: dict[pa.DataType, Any] = {
+Reading = Literal["strict", "scalar", "raw", "free", "free_raw", "empty", "thrown_away"]
+"""How a key is read: as its column's one JSON type, as any JSON scalar, or as the text it stands in; where
+the column has no type yet, as a scalar or as text that is kept; as null alone; or in full and thrown away."""
+
+_STRICT: dict[pa.DataType, Any] = {
     pa.int64(): int | None,
     pa.float64(): float | None,
     pa.bool_(): bool | None,
@@ -27,44 +33,63 @@ _PARSED_AS: dict[pa.DataType, Any] = {
     TIMESTAMPTZ: str | None,
     pa.uuid(): str | None,
 }
+_SCALAR = bool | int | float | str | None
+_INT64_END = 2**63
+
+_PARSED_AS: dict[Reading, Any] = {
+    "scalar": _SCALAR,
+    "raw": msgspec.Raw,
+    "free": _SCALAR,
+    "free_raw": msgspec.Raw,
+    "empty": None,
+    "thrown_away": Any,
+}
+
+Built = tuple[pa.Array, Sequence[int]]
+"""A column, and the numbers of the rows that the careful way has to look at; there it is null."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """How one key is read: into a column of type `kind`, or, where that is None, in full and thrown away.
-
-    `is_raw`: objects and arrays come for this column of text, and are taken as they stand.
-    """
+    """One key, and the column it is read into. `unit` as in `convert`; `is_required`: null is no value."""
 
     kind: pa.DataType | None
-    is_raw: bool = False
+    reading: Reading
+    unit: int | None = None
+    is_required: bool = False
 
     @property
     def parsed_as(self) -> Any:
         """What the parser is told to expect."""
-        if self.kind is None:
-            return Any
-        return msgspec.Raw if self.is_raw else _PARSED_AS[self.kind]
+        if self.reading == "strict":
+            return _STRICT[self.kind]
+        return _PARSED_AS[self.reading]
 
     @property
     def default(self) -> Any:
         """What stands for a member that did not come."""
-        return UNSET if self.kind is None else None
+        return UNSET if self.reading == "thrown_away" else None
 
 
-def is_fast(kind: pa.DataType) -> bool:
-    """Whether there is a fast way to columns of this type."""
-    return kind in _PARSED_AS
+def reading_of(kind: pa.DataType) -> Reading | None:
+    """How members of a column of this type are read at first; None where only the careful way does it."""
+    if kind in _STRICT:
+        return "strict"
+    if is_text(kind) or pa.types.is_decimal(kind):
+        return "raw"
+    return None if pa.types.is_nested(kind) or kind == pa.json_() else "scalar"
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Columns of the records taken, in their order; `declined` are the indices of the values that were not.
+    """What was read of the records taken, in their order; `declined` are the indices of the others.
 
-    `left_out` are the keys thrown away that came at all.
+    `arrays` are the columns that have a type, `free` the values of those that have none yet. `left_out` are
+    the keys thrown away that came at all.
     """
 
     arrays: Mapping[str, pa.Array]
+    free: Mapping[str, Sequence[Any]]
     left_out: frozenset[str]
     declined: Sequence[int]
 
@@ -82,86 +107,75 @@ class FastParser:
             forbid_unknown_fields=True,
             gc=False,
         )
-        self._decoder = msgspec.json.Decoder(struct)
-        self._builders = [_builder(column) for column in columns.values()]
-        self._was_clean = True
+        self._read = msgspec.json.Decoder(struct).decode
+        self._builders = {name: build for name, column in columns.items() if (build := _builder(column))}
 
     def parse(self, values: Sequence[bytes]) -> Parsed:
         """Every value as a row, or declined. Never raises."""
         rows, declined = self._rows(values)
-        columns = self._transposed(rows)
-        arrays, odd = self._arrays(columns)
+        members = self._transposed(rows)
+        arrays: dict[str, pa.Array] = {}
+        odd: set[int] = set()
+        for name, build in self._builders.items():
+            arrays[name], numbers = build(members[name])
+            odd.update(numbers)
+            if self._columns[name].is_required and arrays[name].null_count:
+                odd.update(pc.indices_nonzero(arrays[name].is_null()).to_pylist())
+        free = {}
+        for name, column in self._columns.items():
+            if column.reading in {"free", "free_raw"}:
+                free[name] = members[name]
+                if column.reading == "free_raw":
+                    odd.update(_not_utf8(members[name]))
         if odd:
-            taken = sorted(set(range(len(values))).difference(declined))
+            fit = [number for number in range(len(rows)) if number not in odd]
+            is_declined = set(declined)
+            taken = [index for index in range(len(values)) if index not in is_declined]
             declined = sorted([*declined, *(taken[number] for number in odd)])
-            columns = self._transposed([row for number, row in enumerate(rows) if number not in odd])
-            arrays, _ = self._arrays(columns)
-        self._was_clean = not declined
-        left_out = {
-            name
-            for (name, column), members in zip(self._columns.items(), columns, strict=True)
-            if column.kind is None and any(member is not UNSET for member in members)
-        }
-        return Parsed(arrays, frozenset(left_out), declined)
+            chosen = pa.array(fit, pa.int64())
+            arrays = {name: array.take(chosen) for name, array in arrays.items()}
+            free = {name: [came[number] for number in fit] for name, came in free.items()}
+            rows = [rows[number] for number in fit]
+        return Parsed(arrays, free, self._left_out(rows), declined)
 
     def _rows(self, values: Sequence[bytes]) -> tuple[list[Any], list[int]]:
         """The records read, and the indices of those that were not."""
-        if self._was_clean:
-            joined = b"\n".join(values)
-            if joined.count(b"\n") == len(values) - 1:
-                try:
-                    rows = self._decoder.decode_lines(joined)
-                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                    pass  # at least one of them: one by one, then
-                else:
-                    if len(rows) == len(values):  # an empty line is none
-                        return rows, []
-        return self._rows_one_by_one(values)
-
-    def _rows_one_by_one(self, values: Sequence[bytes]) -> tuple[list[Any], list[int]]:
         rows: list[Any] = []
         declined: list[int] = []
         rest = iter(values)
         while True:
             try:
-                rows.extend(map(self._decoder.decode, rest))  # those before a failure stay
+                rows.extend(map(self._read, rest))  # those before a failure stay
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 declined.append(len(rows) + len(declined))
             else:
                 return rows, declined
 
-    def _transposed(self, rows: Sequence[Any]) -> list[Sequence[Any]]:
-        if not rows:
-            return [()] * len(self._columns)
-        return list(zip(*map(msgspec.structs.astuple, rows), strict=True))
+    def _transposed(self, rows: Sequence[Any]) -> dict[str, Sequence[Any]]:
+        # One flat list and strides: tuples die young here, and neither the collector nor the cache suffers.
+        members = list(chain.from_iterable(map(msgspec.structs.astuple, rows)))
+        width = len(self._columns)
+        return {name: members[number::width] for number, name in enumerate(self._columns)}
 
-    def _arrays(self, columns: Sequence[Sequence[Any]]) -> tuple[dict[str, pa.Array], set[int]]:
-        arrays: dict[str, pa.Array] = {}
-        odd: set[int] = set()
-        for name, build, values in zip(self._columns, self._builders, columns, strict=True):
-            if build is not None:
-                arrays[name], numbers = build(values)
-                odd.update(numbers)
-        return arrays, odd
-
-
-Built = tuple[pa.Array, Sequence[int]]
-"""A column, and the numbers of the rows that the careful way has to look at."""
+    def _left_out(self, rows: Sequence[Any]) -> frozenset[str]:
+        thrown_away = [
+            (f"c{number}", name)
+            for number, (name, column) in enumerate(self._columns.items())
+            if column.reading == "thrown_away"
+        ]
+        return frozenset(
+            name for field, name in thrown_away if any(getattr(row, field) is not UNSET for row in rows)
+        )
 
 
 def _builder(column: Column) -> Callable[[Sequence[Any]], Built] | None:
-    kind = column.kind
-    if kind is None:
+    if column.kind is None:
         return None
-    if column.is_raw:
-        return _texts
-    if kind == pa.int64():
-        return _integers
-    if kind == pa.float64():
-        return _doubles
-    if kind in {pa.bool_(), pa.string()}:
-        return partial(_as_they_are, kind)
-    return partial(_from_strings, kind)
+    if column.reading == "raw":
+        return _texts if column.kind == pa.string() else partial(_from_texts, column.kind)
+    if column.reading == "scalar":
+        return partial(_from_scalars, column.kind, column.unit)
+    return _STRICT_BUILDERS[column.kind]
 
 
 def _as_they_are(kind: pa.DataType, values: Sequence[Any]) -> Built:
@@ -172,8 +186,23 @@ def _integers(values: Sequence[Any]) -> Built:
     try:
         return pa.array(values, pa.int64()), ()
     except (OverflowError, pa.ArrowInvalid):
-        odd = [number for number, value in enumerate(values) if value and not -(2**63) <= value < 2**63]
-        return pa.nulls(len(values), pa.int64()), odd
+        odd = _beyond_int64(values)
+        return pa.array(_without(values, odd), pa.int64()), odd
+
+
+def _beyond_int64(values: Sequence[Any]) -> list[int]:
+    return [
+        number
+        for number, value in enumerate(values)
+        if type(value) is int and not -_INT64_END <= value < _INT64_END
+    ]
+
+
+def _without(values: Sequence[Any], odd: Sequence[int]) -> list[Any]:
+    others = list(values)
+    for number in odd:
+        others[number] = None
+    return others
 
 
 def _doubles(values: Sequence[Any]) -> Built:
@@ -188,31 +217,61 @@ def _doubles(values: Sequence[Any]) -> Built:
 
 def _from_strings(kind: pa.DataType, values: Sequence[Any]) -> Built:
     strings = pa.array(values, pa.string())
-    array = convert(strings, kind)
-    if array.null_count == strings.null_count:
+    return _told_apart(convert(strings, kind), strings)
+
+
+def _from_scalars(kind: pa.DataType, unit: int | None, values: Sequence[Any]) -> Built:
+    odd = _beyond_int64(values)
+    inside = _without(values, odd) if odd else values
+    array = column_of(inside, _no_text, kind, unit)
+    if array.null_count == inside.count(None):
+        return array, odd
+    nulls = pc.indices_nonzero(array.is_null()).to_pylist()
+    return array, [*odd, *(number for number in nulls if inside[number] is not None)]
+
+
+def _no_text(number: int) -> bytes:
+    raise AssertionError(f"scalars of one type inside int64 need no text, value {number} did")
+
+
+def _from_texts(kind: pa.DataType, values: Sequence[Any]) -> Built:
+    texts, odd = _texts(values)
+    array, lost = _told_apart(texts.cast(kind) if is_text(kind) else convert(texts, kind), texts)
+    return array, [*odd, *lost]
+
+
+def _told_apart(array: pa.Array, given: pa.Array) -> Built:
+    """The column made of another one, and the numbers of the values that did not come through."""
+    if array.null_count == given.null_count:
         return array, ()
-    return array, pc.indices_nonzero(pc.and_(pc.is_null(array), pc.is_valid(strings))).to_pylist()
+    return array, pc.indices_nonzero(pc.and_(pc.is_null(array), pc.is_valid(given))).to_pylist()
 
 
 def _texts(values: Sequence[Any]) -> Built:
     """Each member as text: a string's characters, null, else its own text. The parser passed over these."""
     texts: list[bytes | None] = [None if value is None else bytes(value) for value in values]
+    odd: list[int] = []
     binary = pa.array(texts, pa.binary())
     try:
         array = binary.cast(pa.string())
     except pa.ArrowInvalid:  # not UTF-8
-        odd = [number for number, text in enumerate(texts) if text is not None and not _is_utf8(text)]
-        return pa.nulls(len(values), pa.string()), odd
+        odd = _not_utf8(texts)
+        texts = _without(texts, odd)
+        array = pa.array(texts, pa.binary()).cast(pa.string())
     is_nested = pc.match_substring_regex(array, r"^[{\[]")
     others = pc.indices_nonzero(pc.invert(is_nested)).to_pylist()
     spaced = pc.indices_nonzero(pc.match_substring_regex(array, STRUCTURAL_SPACE)).to_pylist()
     if not others and not spaced:
-        return array, ()
+        return array, odd
     for number in spaced:
         texts[number] = text_of(texts[number] or b"")
     for number in others:
         texts[number] = string_or_text(texts[number] or b"null")
-    return pa.array(texts, pa.binary()).cast(pa.string()), ()
+    return pa.array(texts, pa.binary()).cast(pa.string()), odd
+
+
+def _not_utf8(texts: Sequence[Any]) -> list[int]:
+    return [number for number, text in enumerate(texts) if text is not None and not _is_utf8(bytes(text))]
 
 
 def _is_utf8(text: bytes) -> bool:
@@ -221,3 +280,13 @@ def _is_utf8(text: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+_STRICT_BUILDERS: dict[pa.DataType, Callable[[Sequence[Any]], Built]] = {
+    pa.int64(): _integers,
+    pa.float64(): _doubles,
+    pa.bool_(): partial(_as_they_are, pa.bool_()),
+    pa.string(): partial(_as_they_are, pa.string()),
+    TIMESTAMPTZ: partial(_from_strings, TIMESTAMPTZ),
+    pa.uuid(): partial(_from_strings, pa.uuid()),
+}

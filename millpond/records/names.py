@@ -11,13 +11,15 @@ INSERTED_AT = "_inserted_at"
 IDENTIFIER = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 """What a column may be called in the configuration."""
 
-_LONGEST = 128
+LONGEST = 128
+"""Characters of a column name (behaviour 6.4)."""
+
 _RESERVED_PREFIX = "_hog"
 
 
 def is_usable(name: str) -> bool:
     """Whether `name` may be a column: an identifier of at most 128 characters, not reserved."""
-    return len(name) <= _LONGEST and _is_allowed(name)
+    return len(name) <= LONGEST and _is_allowed(name)
 
 
 @lru_cache(maxsize=16_384)

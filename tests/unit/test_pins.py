@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.records.pins import PIN_ARROW_TYPES, apply_pin, cast_each
+from millpond.records.casts import cast_each
+from millpond.records.pins import PIN_ARROW_TYPES, apply_pin
 from tests.unit.test_columns import JSON_VALUES, build_column
 
 NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
@@ -130,6 +131,49 @@ def test_an_integer_is_microseconds_since_the_epoch() -> None:
     assert [NOON, None] == pinned([int(NOON.timestamp()) * 1_000_000, None], "timestamptz")
 
 
+@pytest.mark.parametrize(
+    ("pin", "number", "expected"),
+    [
+        ("timestamptz[s]", 1_767_355_200, NOON),
+        ("timestamptz[ms]", 1_767_355_200_000, NOON),
+        ("timestamptz[us]", 1_767_355_200_000_000, NOON),
+        ("timestamptz[s]", 1_767_355_200.0, NOON),
+        ("timestamptz[s]", 1_767_355_200.123457, NOON + timedelta(microseconds=123_457)),
+        ("timestamptz[s]", 1_767_355_200.1234567, NOON + timedelta(microseconds=123_456)),
+        ("timestamptz[ms]", 1_767_355_200_000.999, NOON + timedelta(microseconds=999)),
+        ("timestamptz[us]", 1_767_355_200_000_000.75, NOON),
+        ("timestamptz[s]", -0.5, datetime(1969, 12, 31, 23, 59, 59, 500_000, tzinfo=UTC)),
+        ("timestamptz[s]", -0.0000001, datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)),
+        ("timestamptz[s]", 253_402_300_799, datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)),
+        ("timestamptz[s]", 253_402_300_800, None),
+        ("timestamptz[s]", -62_135_596_801, None),
+        ("timestamptz[s]", 2**63 - 1, None),
+        ("timestamptz[s]", 1e300, None),
+        ("timestamptz[s]", 4_503_599_628.5, None),
+        ("timestamptz[s]", True, None),
+        ("timestamptz[s]", "1767355200", None),
+        ("timestamptz[s]", "2026-01-02T12:00:00Z", NOON),
+    ],
+)
+def test_a_pin_with_a_unit_makes_numbers_instants_cut_at_the_microsecond(
+    pin: str, number: float | str, expected: datetime | None
+) -> None:
+    """Floats of seconds as most languages print them have more digits than a microsecond."""
+    assert [expected] == pinned([number], pin)
+
+
+@given(
+    st.integers(-(2**52) + 1, 2**52 - 1),
+    st.sampled_from([("timestamptz[s]", 10**6), ("timestamptz[ms]", 10**3)]),
+)
+def test_a_double_of_seconds_gives_back_the_microsecond_it_was_made_of(
+    micros: int, unit: tuple[str, int]
+) -> None:
+    pin, factor = unit
+    instants = apply_pin(pa.array([micros / factor], pa.float64()), pin)[0].cast(pa.int64())
+    assert [micros] == instants.to_pylist()
+
+
 @pytest.mark.parametrize("values", [[1.5], [True], ["x", 5]])
 def test_other_types_are_no_instants(values: list[Any]) -> None:
     assert [None] * len(values) == pinned(values, "timestamptz")
@@ -150,7 +194,11 @@ def test_other_types_are_no_instants(values: list[Any]) -> None:
         ("double", [1, 2], [1.0, 2.0]),
         ("double", [True], [None]),
         ("double", [2**53 - 1, 2**53], [2.0**53 - 1, None]),
-        ("double", ["9007199254740991", "9007199254740992", "1e400", "nan", "inf"], [2.0**53 - 1, *[None] * 4]),
+        (
+            "double",
+            ["9007199254740991", "9007199254740992", "1e400", "nan", "inf"],
+            [2.0**53 - 1, *[None] * 4],
+        ),
         ("bigint", [2.0**53 - 1, 2.0**53], [2**53 - 1, None]),
         (
             "boolean",

@@ -1,0 +1,168 @@
+"""What is known of the keys of a topic: the columns they go into, and how they are read best."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+import pyarrow as pa
+
+from millpond.records.fast import Column, FastParser, Reading, reading_of
+from millpond.records.members import Refusal, read_members
+from millpond.records.names import INSERTED_AT, LONGEST, is_usable
+from millpond.records.pins import PIN_ARROW_TYPES, PIN_UNITS, TIMESTAMPTZ
+
+FAST_COLUMNS = 500
+"""With more columns than this most are missing in each record, and asking for all of them is slower."""
+
+_REMEMBERED_KEYS = 100
+_PROBED = 16
+_RARELY = 0.05
+"""Values that a slower reading is not worth: the few records that hold them are read the careful way."""
+
+_ESCAPED = re.compile(r'[\x00-\x1f"\\]')
+_NOTHING = type(None)
+_SCALARS = {bool, int, float, str, _NOTHING}
+_USUAL: dict[pa.DataType, set[type]] = {
+    pa.int64(): {int, _NOTHING},
+    pa.float64(): {int, float, _NOTHING},
+    pa.bool_(): {bool, _NOTHING},
+    pa.string(): {str, _NOTHING},
+    TIMESTAMPTZ: {str, _NOTHING},
+    pa.uuid(): {str, _NOTHING},
+}
+"""The JSON types that columns are made for; others are exceptions, until there are many."""
+
+
+class Keys:
+    """The columns expected, those that came beside them, and the keys that can be no column.
+
+    All that is learned here changes only how fast records are read, but for the number of new columns.
+    """
+
+    def __init__(self, pins: Mapping[str, str], taken: Collection[str], limit: int) -> None:
+        self._pinned = {name: PIN_ARROW_TYPES[pin] for name, pin in pins.items()}
+        self._units = {name: PIN_UNITS[pin] for name, pin in pins.items() if pin in PIN_UNITS}
+        self._taken = frozenset(taken)
+        self._limit = limit
+        self.expected: Mapping[str, pa.DataType] = self._pinned
+        self.required: frozenset[str] = frozenset()
+        self._accepted: dict[str, None] = {}
+        self._empty: set[str] = set()
+        self._readings: dict[str, Reading] = {}
+        self._left_out: set[str] = set()
+        self._parser: FastParser | None = None
+
+    def expect(self, live: Mapping[str, pa.DataType], required: Collection[str]) -> None:
+        """From now on these are the table's columns; those `required` may not be null."""
+        known = {name: kind for name, kind in live.items() if self.is_column(name)} | self._pinned
+        may_not_be_null = frozenset(
+            name for name in required if name not in self._taken and name != INSERTED_AT
+        )
+        if known == self.expected and may_not_be_null == self.required:
+            return
+        for name, kind in known.items():
+            self._accepted.pop(name, None)
+            if self.expected.get(name) != kind:
+                self._readings.pop(name, None)
+        self.expected, self.required = known, may_not_be_null
+        self._parser = None
+
+    def is_column(self, name: str) -> bool:
+        """Whether the key can be a column of the table."""
+        return name not in self._taken and is_usable(name)
+
+    def unit(self, name: str) -> int | None:
+        """The microseconds in one unit of a column whose numbers are instants."""
+        return self._units.get(name)
+
+    def accept(self, name: str) -> bool:
+        """Whether a new column may come: every value makes one, so that their number has to have an end."""
+        if name in self._accepted:
+            return True
+        if len(self.expected) + len(self._accepted) >= self._limit:
+            return False
+        self._accepted[name] = None
+        self._parser = None
+        return True
+
+    def learn(self, name: str, values: Sequence[Any], total: int) -> None:
+        """How a key is read from now on, by the values among `total` that had to be read the careful way."""
+        kind = self.expected.get(name)
+        if kind is not None and kind not in _USUAL:
+            return
+        usual = _SCALARS if kind is None else _USUAL[kind]
+        if sum(type(value) not in usual for value in values) <= _RARELY * total:
+            return
+        wanted: Reading = "raw" if kind is None or kind == pa.string() else "scalar"
+        if self._readings.get(name) != wanted:
+            self._readings[name] = wanted
+            self._parser = None
+
+    def guess(self, values: Sequence[bytes]) -> None:
+        """Before the first records of a table nothing is known, and the first few tell most of the rest.
+
+        Nothing is guessed where the columns might not all find room: the order they come in decides, then.
+        """
+        if self._accepted or len(self.expected) > len(self._pinned):
+            return
+        seen: dict[str, set[type]] = {}
+        for members in map(read_members, values[:_PROBED]):
+            if not isinstance(members, Refusal):
+                for name, value in members.items():
+                    seen.setdefault(name, set()).add(type(value))
+        new = {name: types - {_NOTHING} for name, types in seen.items() if name not in self.expected}
+        self.leave_out({name for name in new if not self.is_column(name)})
+        new = {name: types for name, types in new.items() if self.is_column(name)}
+        if len(self.expected) + len(new) > self._limit:
+            return
+        for name, types in new.items():
+            if types and self.accept(name) and not types <= _SCALARS:
+                self._readings[name] = "raw"
+        self.leave_empty({name for name, types in new.items() if not types})
+
+    def leave_empty(self, names: AbstractSet[str]) -> None:
+        """Keys that only came without a value: no columns yet, and no exceptions either."""
+        for name in names - self._empty:
+            if len(self._empty) < _REMEMBERED_KEYS:
+                self._empty.add(name)
+                self._parser = None
+
+    def leave_out(self, unusable: AbstractSet[str]) -> None:
+        """Keys that are left out in many records need not make each of them an exception."""
+        for name in unusable - self._left_out:
+            if _can_be_asked_for(name) and len(self._left_out) < _REMEMBERED_KEYS:
+                self._left_out.add(name)
+                self._parser = None
+
+    @property
+    def parser(self) -> FastParser | None:
+        """The fast way for records of these keys, None where there is none."""
+        if self._parser is None:
+            columns = self._columns()
+            if not columns or len(columns) > FAST_COLUMNS or not all(map(self._is_checked, self.required)):
+                return None
+            self._parser = FastParser(columns)
+        return self._parser
+
+    def _is_checked(self, name: str) -> bool:
+        """Whether the fast way sees to it that the column has a value."""
+        return name in self.expected and reading_of(self.expected[name]) is not None
+
+    def _columns(self) -> dict[str, Column]:
+        columns = {name: Column(None, "thrown_away") for name in self._left_out}
+        columns |= {name: Column(None, "empty") for name in self._empty}
+        for name in self._accepted:
+            columns[name] = Column(None, "free_raw" if self._readings.get(name) == "raw" else "free")
+        for name, kind in self.expected.items():
+            reading = self._readings.get(name) or reading_of(kind)
+            if reading is not None:
+                columns[name] = Column(kind, reading, self.unit(name), is_required=name in self.required)
+        return columns
+
+
+def _can_be_asked_for(name: str) -> bool:
+    """Whether a parser takes the key: short, and written without an escape."""
+    return len(name) <= LONGEST and _ESCAPED.search(name) is None

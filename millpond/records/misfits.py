@@ -1,0 +1,47 @@
+"""What is to be said of single records: why they did not go in as they came."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from millpond.records.members import Reason, Refusal
+
+_NAMED_DETAILS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A record that did not go in as it came: its index, and why."""
+
+    index: int
+    reason: Reason
+    detail: str
+
+
+class Notes:
+    """The refusals of one batch while it is taken in, and the values that became null by column."""
+
+    def __init__(self) -> None:
+        self._by_index: dict[int, list[Refusal]] = {}
+        self.failed: Counter[str] = Counter()
+
+    @property
+    def indices(self) -> set[int]:
+        """The records there is a note on."""
+        return set(self._by_index)
+
+    def add(self, index: int, refusal: Refusal) -> None:
+        """One reason more against the record. What keeps it from being a row comes before what does not."""
+        refusals = self._by_index.setdefault(index, [])
+        if refusal.reason == "missing_required":
+            refusals.insert(0, refusal)
+        else:
+            refusals.append(refusal)
+
+    def misfits(self) -> list[Misfit]:
+        """One for each record, in their order, with its first reason and the details of its first few."""
+        return [
+            Misfit(index, refusals[0].reason, "; ".join(r.detail for r in refusals[:_NAMED_DETAILS]))
+            for index, refusals in sorted(self._by_index.items())
+        ]
