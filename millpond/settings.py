@@ -299,7 +299,9 @@ class RecordSettings(Section):
     typed_columns: Pins = Field(
         default_factory=dict,
         alias="MILLPOND_TYPED_COLUMNS",
-        description=f"Column types fixed by hand, `column:type` with type out of {', '.join(PIN_TYPES)}.",
+        description=f"Column types fixed by hand, `column:type` with type out of {', '.join(PIN_TYPES)}. "
+        "With a unit a number is an instant in seconds, milliseconds or microseconds since the epoch, cut at "
+        "the microsecond; text is read alike.",
     )
     kafka_columns: bool = Field(
         default=False,

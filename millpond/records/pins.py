@@ -33,7 +33,7 @@ PIN_UNITS = {"timestamptz[s]": 1_000_000, "timestamptz[ms]": 1_000, "timestamptz
 """Pins that make numbers instants since the epoch: the microseconds in one unit."""
 
 PIN_ARROW_TYPES: dict[str, pa.DataType] = {
-    **dict.fromkeys(PIN_UNITS, TIMESTAMPTZ),
+    **dict.fromkeys(PIN_UNITS, TIMESTAMPTZ),  # before the plain one, which is the name of the type
     "timestamptz": TIMESTAMPTZ,
     "bigint": pa.int64(),
     "double": pa.float64(),

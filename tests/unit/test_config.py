@@ -226,8 +226,8 @@ def test_a_text_that_breaks_its_rule_is_refused_with_name_and_value(variable: st
         ("MILLPOND_SORT_BY", "b, a,,b", ("b", "a")),
         (
             "MILLPOND_TYPED_COLUMNS",
-            "t: TimestampTZ, id:uuid,t:timestamptz,",
-            {"t": "timestamptz", "id": "uuid"},
+            "t: TimestampTZ, id:uuid,t:timestamptz,sent:timestamptz[ms]",
+            {"t": "timestamptz", "id": "uuid", "sent": "timestamptz[ms]"},
         ),
         ("HOGLAKE_PARTITION_BY", "a, day(t)", (PartitionTerm("a"), PartitionTerm("t", "day"))),
     ],
