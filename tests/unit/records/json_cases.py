@@ -265,6 +265,9 @@ def _depths() -> Iterator[Case]:
                 yield Case(f"y_deep_{depth}_{name}", member(text), row={"a": text})
             else:
                 yield Case(f"i_deep_{depth}_{name}", member(text), reason="too_deep")
+    deepest = "[" * (DEEPEST - 1) + "]" * (DEEPEST - 1)
+    beside = f'{{"a":{deepest},"b":[[],[]]}}'.encode()
+    yield Case("y_as_deep_as_can_be_and_more_beside", beside, row={"a": deepest, "b": "[[],[]]"})
     brackets = "[" * 2 * DEEPEST
     yield Case("y_brackets_in_a_string", member(f'"{brackets}"'), row={"a": brackets})
     yield Case("y_brackets_after_a_quote", member(f'"\\"{brackets}"'), row={"a": f'"{brackets}'})
