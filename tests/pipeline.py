@@ -30,6 +30,7 @@ START_FAILURE_SECONDS = 30
 
 _FAST = {"FLUSH_INTERVAL_MS": "300", "FETCH_MAX_WAIT_MS": "50", "MILLPOND_LOG_FORMAT": "json"}
 # The default is one port for all, and other workers run services as well.
+_QUEUED = 50_000  # records, half of what the producer takes
 _ANY_PORT = {"MILLPOND_HTTP_PORT": "0"}
 
 
@@ -112,6 +113,8 @@ class Pipeline:
         for number, record in enumerate(records):
             target = number % self.partitions if partition is None else partition
             value = record if record is None or isinstance(record, bytes) else orjson.dumps(record)
+            if number % _QUEUED == _QUEUED - 1:
+                assert self._producer.flush(20) == 0
             self._producer.produce(self.topic, value=value, partition=target, on_delivery=delivered)
             self.produced[target] += 1
         assert self._producer.flush(20) == 0
