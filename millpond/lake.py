@@ -14,7 +14,8 @@ from pyhoglake import Catalog, DataFile, Snapshot, Table
 from millpond.deadline import Deadline
 from millpond.hoglake import connect
 from millpond.hoglake.client import CatalogClient
-from millpond.records import TABLE_SUFFIX
+from millpond.hoglake.conform import columns_of
+from millpond.records import TABLE_SUFFIX, Columns
 from millpond.settings import HoglakeSettings
 
 PAGE = 10_000
@@ -78,6 +79,14 @@ class LakeTable:
             NotFoundError: there is none.
         """
         return self.client.look_up(self.catalog, self.namespace, self.table)[0]
+
+    def columns(self) -> Columns:
+        """Those that records are read for.
+
+        Raises:
+            NotFoundError: there is no such table.
+        """
+        return columns_of(self.client.look_up(self.catalog, self.namespace, self.table)[1])
 
     def files(self, snapshot: int | None = None) -> list[DataFile]:
         """The files of the table at `snapshot`, at its newest where None."""

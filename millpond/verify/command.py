@@ -11,6 +11,7 @@ from millpond.config import Config
 from millpond.deadline import Deadline, SideCalls
 from millpond.lake import LakeTable
 from millpond.reading_command import command_config, print_json, print_lines, run_command
+from millpond.records import Columns
 from millpond.verify.findings import Finding
 from millpond.verify.flush_findings import file_findings, flush_findings
 from millpond.verify.ledger_audit import LedgerAudit, read_audit
@@ -91,7 +92,7 @@ class _Verification:
         topic = config.kafka.topic
         lake = self._open.enter_context(closing(LakeTable.open(config.hoglake, deadline)))
         handle = lake.handle()
-        views = self._views(self._groups(lake))
+        views = self._views(self._groups(lake), lake)
         audit = read_audit(lake, handle, topic)
         groups = None if self._options.all_groups else self._options.groups or (config.group_id,)
         log, readings, findings = self._compare(views, audit)
@@ -117,12 +118,13 @@ class _Verification:
         audit = read_audit(lake, lake.handle(), self._config.kafka.topic)
         return sorted({stream.group for stream in audit.streams})
 
-    def _views(self, groups: Sequence[str]) -> list[GroupView]:
+    def _views(self, groups: Sequence[str], lake: LakeTable) -> list[GroupView]:
         """The groups as they are before the ledger is read (see LogComparison)."""
+        columns = lake.columns() if groups else Columns()
         views = []
         for group in groups:
             config = verify_config(self._environ, self._options, group)
-            log = self._open.enter_context(closing(GroupLog(config, self._side_calls)))
+            log = self._open.enter_context(closing(GroupLog(config, columns, self._side_calls)))
             topic = log.connect(self._deadline)
             views.append(GroupView(group, log, topic, log.committed(self._deadline)))
         return views

@@ -17,7 +17,7 @@ from millpond.metrics import Metrics
 from millpond.msk_iam import token_source
 from millpond.offset_metadata import Committed
 from millpond.offsets import Offset, Partition, PartitionRange
-from millpond.records import decode_messages
+from millpond.records import Columns, decode_messages
 from millpond.reset_policy import Watermarks
 from millpond.selection import Selection
 
@@ -47,12 +47,13 @@ GapKey = tuple[str, Partition, PartitionRange]
 
 
 class GroupLog:
-    """The whole topic with the offsets of one group. To be closed."""
+    """The whole topic with the offsets of one group, read for a table with these columns. To be closed."""
 
-    def __init__(self, config: Config, side_calls: SideCalls) -> None:
+    def __init__(self, config: Config, columns: Columns, side_calls: SideCalls) -> None:
         metrics = Metrics(config.pipeline, "")  # nobody scrapes them
         self._kafka_columns = config.records.kafka_columns
         self._decoder = decoder_for(config.records)
+        self._decoder.expect(columns.types, columns.required)
         self._quarantines = config.records.quarantine == "table"
         # Which values an endpoint gave at the time nobody knows: then no record counts as filtered.
         is_known = config.filters.mode != "authoritative"

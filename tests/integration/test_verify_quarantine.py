@@ -68,6 +68,20 @@ def test_garbage_that_was_skipped_is_a_warning_once_there_is_a_quarantine(
     assert ([], [("gap", 0, [[1, 2]])]) == (found(report), found(report, "warning"))
 
 
+def test_records_that_do_not_fit_the_table_explain_a_gap_where_they_are_rejected(
+    stack: Stack, pipelines: Callable[..., Pipeline]
+) -> None:
+    """They are good JSON: only the columns of the table tell that they make no row."""
+    pipeline = pipelines(stack, MILLPOND_QUARANTINE="skip", MILLPOND_ON_MISMATCH="reject")
+    for record_of in ({"n": 1}, {"n": "one"}, {"n": 2}):
+        pipeline.produce([record_of], partition=0)
+        service = pipeline.service()
+        pipeline.wait_for_all()
+        service.stop()
+    report = verify(pipeline, "--against-kafka")
+    assert ([], [("gap", 0, [[1, 1]])]) == (found(report), found(report, "info"))
+
+
 def test_what_is_wrong_with_a_quarantine_is_found(stack: Stack, pipelines: Callable[..., Pipeline]) -> None:
     pipeline = drained(pipelines(stack, **KAFKA_COLUMNS))
     again = record(1, GARBAGE[0], topic=pipeline.topic)
@@ -114,8 +128,22 @@ def test_a_quarantine_dropped_while_the_service_runs_is_made_anew(
     assert [5] == [finding["count"] for finding in report["findings"]]
 
 
-def drop(pipeline: Pipeline) -> None:
-    """Drop the quarantine, as an operator does."""
+def test_a_table_made_anew_beside_its_old_quarantine_is_judged_by_its_own_commits(
+    stack: Stack, pipelines: Callable[..., Pipeline]
+) -> None:
+    pipeline = drained(pipelines(stack, **KAFKA_COLUMNS))
+    drop(pipeline, "")
+    pipeline.produce([{"n": 4}, GARBAGE[0]], partition=0)
+    service = pipeline.service()
+    pipeline.wait_for_all()
+    service.stop()
+    report = verify(pipeline, "--rows")
+    assert ([], 1) == (found(report), report["rows"]["quarantine"]["rows"])
+    assert 6 == quarantine(pipeline, "list", "--json").data["rows"]
+
+
+def drop(pipeline: Pipeline, suffix: str = "_quarantine") -> None:
+    """Drop the quarantine, or the table, as an operator does."""
     lake = pipeline.lake()
-    path = f"/catalogs/{lake.catalog.name}/namespaces/{lake.namespace}/tables/{pipeline.table}_quarantine"
+    path = f"/catalogs/{lake.catalog.name}/namespaces/{lake.namespace}/tables/{pipeline.table}{suffix}"
     lake.client._http.delete(path).raise_for_status()
