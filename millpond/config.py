@@ -12,11 +12,11 @@ from millpond import environment
 from millpond.budget import worst_case_flush_seconds
 from millpond.errors import ConfigError
 from millpond.filter_settings import FilterSettings, misfits
+from millpond.record_settings import RecordSettings
 from millpond.settings import (
     FlushSettings,
     HoglakeSettings,
     KafkaSettings,
-    RecordSettings,
     Section,
     ServiceSettings,
 )

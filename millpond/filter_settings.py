@@ -11,11 +11,12 @@ import pyarrow as pa
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 from pydantic_settings import NoDecode
 
+from millpond.record_settings import RecordSettings
 from millpond.records.kafka_columns import KAFKA_COLUMNS
 from millpond.records.names import IDENTIFIER, is_usable
 from millpond.records.pins import PIN_ARROW_TYPES
 from millpond.records.value_list import Value, ValueList, parse_values
-from millpond.settings import RecordSettings, Section
+from millpond.settings import Section
 
 Mode = Literal["static", "shadow", "authoritative"]
 

@@ -13,6 +13,7 @@ from confluent_kafka import Message
 from millpond.config import Config
 from millpond.logs import logger
 from millpond.metrics import Metrics
+from millpond.record_settings import RecordSettings
 from millpond.records import (
     KAFKA_COLUMNS,
     Chunk,
@@ -28,7 +29,6 @@ from millpond.records import (
 )
 from millpond.records.names import INSERTED_AT
 from millpond.selection import Selection
-from millpond.settings import RecordSettings
 from millpond.sink import Flush
 
 _NAMED_KEYS = 20

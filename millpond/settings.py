@@ -20,39 +20,7 @@ from pydantic_settings import (
 
 from millpond.budget import MAX_FLUSH_SECONDS
 from millpond.partition_by import PartitionTerm, parse_partition_by
-from millpond.records.kafka_columns import KAFKA_COLUMNS
-from millpond.records.names import IDENTIFIER, is_usable
-from millpond.records.pins import PIN_ARROW_TYPES
 from millpond.start_at import StartAt, parse_start_at
-
-PIN_TYPES = tuple(PIN_ARROW_TYPES)
-
-
-def _columns(text: Any) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name.strip() for name in str(text).split(",") if name.strip()))
-    for name in names:
-        if IDENTIFIER.fullmatch(name) is None:
-            raise ValueError(f"{name!r} is not a column name ({IDENTIFIER.pattern})")
-    if not names:
-        raise ValueError("names no column")
-    return names
-
-
-def _pins(text: Any) -> dict[str, str]:
-    pins: dict[str, str] = {}
-    for entry in (entry.strip() for entry in str(text).split(",")):
-        if not entry:
-            continue
-        column, colon, kind = (part.strip() for part in entry.partition(":"))
-        if not colon or IDENTIFIER.fullmatch(column) is None:
-            raise ValueError(f"{entry!r} is not `column:type`")
-        if kind.lower() not in PIN_TYPES:
-            raise ValueError(f"{entry!r} names no type out of {', '.join(PIN_TYPES)}")
-        if not is_usable(column):
-            raise ValueError(f"{column!r} is a reserved name")
-        if pins.setdefault(column, kind.lower()) != kind.lower():
-            raise ValueError(f"{column!r} is pinned to two types")
-    return pins
 
 
 def _url(text: str) -> str:
@@ -61,7 +29,8 @@ def _url(text: str) -> str:
     return text.rstrip("/")
 
 
-def _lower(text: Any) -> Any:
+def lower(text: Any) -> Any:
+    """Names of a choice may be written in any case."""
     return text.strip().lower() if isinstance(text, str) else text
 
 
@@ -71,8 +40,6 @@ def _level(text: Any) -> Any:
     return {"WARN": "WARNING", "FATAL": "CRITICAL"}.get(name, name)
 
 
-Columns = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_columns)]
-Pins = Annotated[dict[str, str], NoDecode, BeforeValidator(_pins)]
 PartitionBy = Annotated[
     tuple[PartitionTerm, ...], NoDecode, BeforeValidator(lambda t: parse_partition_by(str(t)))
 ]
@@ -121,12 +88,12 @@ class KafkaSettings(Section):
         alias="GROUP_ID",
         description="Kafka group that stores the offsets; `millpond-<destination>-<topic>-<table>` if unset.",
     )
-    auto_offset_reset: Annotated[Literal["earliest", "latest"], BeforeValidator(_lower)] = Field(
+    auto_offset_reset: Annotated[Literal["earliest", "latest"], BeforeValidator(lower)] = Field(
         "earliest",
         alias="KAFKA_AUTO_OFFSET_RESET",
         description="Where a partition begins that has no committed offset, or one outside the log.",
     )
-    on_data_loss: Annotated[Literal["continue", "fail"], BeforeValidator(_lower)] = Field(
+    on_data_loss: Annotated[Literal["continue", "fail"], BeforeValidator(lower)] = Field(
         "continue",
         alias="KAFKA_ON_DATA_LOSS",
         description="What a start does when records it was to read are gone from the log: go on by the reset "
@@ -138,7 +105,7 @@ class KafkaSettings(Section):
         description="Where to begin instead, once: `partition:offset,…` or an ISO 8601 instant with its "
         "zone. Refused where the ledger shows that records from there on were published.",
     )
-    broker_source: Annotated[str, BeforeValidator(_lower)] = Field(
+    broker_source: Annotated[str, BeforeValidator(lower)] = Field(
         "", alias="BROKER_SOURCE", description="Label `broker_source` on every metric, for example `msk`."
     )
     fetch_min_bytes: int = Field(
@@ -227,7 +194,7 @@ class FlushSettings(Section):
 class ServiceSettings(Section):
     """The process itself."""
 
-    destination: Annotated[Literal["hoglake", "ducklake"], BeforeValidator(_lower)] = Field(
+    destination: Annotated[Literal["hoglake", "ducklake"], BeforeValidator(lower)] = Field(
         "hoglake",
         alias="MILLPOND_DESTINATION",
         description="The sink; this version refuses `ducklake`.",
@@ -252,7 +219,7 @@ class ServiceSettings(Section):
     log_level: Annotated[
         Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"], BeforeValidator(_level)
     ] = Field("INFO", alias="LOG_LEVEL", description="Lowest level that is logged.")
-    log_format: Annotated[Literal["json", "text", "console"], BeforeValidator(_lower)] = Field(
+    log_format: Annotated[Literal["json", "text", "console"], BeforeValidator(lower)] = Field(
         "json",
         alias="MILLPOND_LOG_FORMAT",
         description="`json` for machines, `text` (or `console`) for people.",
@@ -287,71 +254,6 @@ class ServiceSettings(Section):
             )
         if self.destination == "ducklake":
             raise ValueError("MILLPOND_DESTINATION='ducklake': this version writes to hoglake only; unset it")
-        return self
-
-
-class RecordSettings(Section):
-    """What becomes of a record before it is written."""
-
-    sort_by: Columns = Field(
-        (), alias="MILLPOND_SORT_BY", description="Columns each file is sorted by, ascending, nulls last."
-    )
-    typed_columns: Pins = Field(
-        default_factory=dict,
-        alias="MILLPOND_TYPED_COLUMNS",
-        description=f"Column types fixed by hand, `column:type` with type out of {', '.join(PIN_TYPES)}. "
-        "With a unit a number is an instant in seconds, milliseconds or microseconds since the epoch, cut at "
-        "the microsecond; text is read alike.",
-    )
-    kafka_columns: bool = Field(
-        default=False,
-        alias="MILLPOND_KAFKA_COLUMNS",
-        description=f"`true` writes with each row where it comes from: `{'`, `'.join(KAFKA_COLUMNS.names)}`. "
-        "Keys of these names in a record are left out then.",
-    )
-    quarantine: Annotated[Literal["table", "skip"], BeforeValidator(_lower)] = Field(
-        "table",
-        alias="MILLPOND_QUARANTINE",
-        description="Where a record goes that does not go in as it came: `table`, which is "
-        "`<HOGLAKE_TABLE>_quarantine`, written in the same commit; or `skip`, which only counts it.",
-    )
-    quarantine_max_fraction: float = Field(
-        0.5,
-        alias="MILLPOND_QUARANTINE_MAX_FRACTION",
-        gt=0,
-        le=1,
-        description="The process stops when more than this share of a flush of 1,000 records or more made "
-        "no row: the topic is probably not what was meant. 1 never stops.",
-    )
-    on_mismatch: Annotated[Literal["null", "reject"], BeforeValidator(_lower)] = Field(
-        "null",
-        alias="MILLPOND_ON_MISMATCH",
-        description="A value that does not fit its column: `null` writes the row without it and a copy of "
-        "the record to quarantine; `reject` writes the record to quarantine only.",
-    )
-    max_record_bytes: int = Field(
-        16_777_216,
-        alias="MILLPOND_MAX_RECORD_BYTES",
-        ge=1,
-        description="A larger record is not read, and goes to quarantine.",
-    )
-    max_columns: int = Field(
-        1000,
-        alias="MILLPOND_MAX_COLUMNS",
-        ge=1,
-        le=10_000,
-        description="The table gets no new column beyond this number; records that bring one go in without "
-        "it, and to quarantine.",
-    )
-
-    @model_validator(mode="after")
-    def _check_pins(self) -> Self:
-        pinned = self.typed_columns.keys() & set(KAFKA_COLUMNS.names)
-        if self.kafka_columns and pinned:
-            raise ValueError(
-                f"MILLPOND_TYPED_COLUMNS: {', '.join(sorted(pinned))} cannot be pinned; "
-                "MILLPOND_KAFKA_COLUMNS=true gives these columns their types"
-            )
         return self
 
 

@@ -16,8 +16,8 @@ from millpond.errors import Fenced
 from millpond.metrics import Metrics
 from millpond.offset_metadata import CommitMetadata, Committed, Layout
 from millpond.offsets import Offset, Partition, Positions, Ranges
-from millpond.reset_policy import Watermarks
 from millpond.records.chunk import Columns
+from millpond.reset_policy import Watermarks
 from millpond.sink import Flush, History, Published, Receipt, Source
 
 SOURCE = Source("cluster-1", "flights", "id-1", "the group")

@@ -219,9 +219,7 @@ def flush_of(values: list[Any], *, start: int = 10, end: int | None = None, side
 class Writer:
     """A sink with its series."""
 
-    def __init__(
-        self, lake: Lake, clock: Clock = time.monotonic, /, *, quarantines: bool = False, **environ: str
-    ) -> None:
+    def __init__(self, lake: Lake, clock: Clock = time.monotonic, /, **environ: str) -> None:
         self.lake = lake
         self.metrics: Metrics = metrics()
         config = loaded(
@@ -241,7 +239,7 @@ class Writer:
             clock=clock,
             deadline=DEADLINE,
             fixed_columns=KAFKA_COLUMNS if config.records.kafka_columns else NO_COLUMNS,
-            quarantines=quarantines,
+            quarantines=config.records.quarantine == "table",
         )
         lake.transport.requests.clear()
         lake.store.puts.clear()

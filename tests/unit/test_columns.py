@@ -18,6 +18,8 @@ JSON_VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=5,
 )
+
+
 def build_column(values: Sequence[Any]) -> pa.Array:
     """The column of some values, each written as JSON."""
     return build(values, lambda number: msgspec.json.encode(values[number]))

@@ -14,8 +14,8 @@ from pyhoglake import ops
 from millpond.errors import Fatal
 from millpond.records import KAFKA_COLUMNS, with_kafka_columns
 from tests.unit.lake import Lake, Writer, flush_of
+from tests.unit.looping import Service
 from tests.unit.test_config import loaded, problems
-from tests.unit.test_loop import Service
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
 MILLISECONDS = int(AT.timestamp() * 1000)

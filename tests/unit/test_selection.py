@@ -13,8 +13,8 @@ from millpond.include_values import AllowList
 from millpond.records import decode
 from millpond.selection import Selection
 from tests.unit.fakes import metrics, value
+from tests.unit.looping import Service, message
 from tests.unit.test_config import loaded
-from tests.unit.test_loop import Service, message
 
 BOTH = {
     "MILLPOND_FILTER_KEEP_FIELD_NAME": "team",

@@ -231,7 +231,7 @@ def test_a_table_of_that_name_that_is_something_else_is_refused_at_the_start(lak
     namespace = lake.client.catalog("lake").create_namespace("main")
     namespace.create_table(QUARANTINE, pa.schema([("offset", pa.string()), ("value", pa.string())]))
     with pytest.raises(Fatal, match=r"main\.events_quarantine .*offset is string and must be long"):
-        Writer(lake, quarantines=True)
+        Writer(lake)
 
 
 def test_a_column_added_beside_records_of_the_quarantine_costs_no_refusal(
