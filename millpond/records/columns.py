@@ -57,6 +57,8 @@ def column_of(
     if pa.types.is_decimal(expected):  # by their digits: a double has rounded them
         return convert(text_column(values, text_at), expected)
     types = set(map(type, values)) - {_NOTHING}
+    if expected == pa.float64() and types == {int, float} and (numbers := _typed(types, values)) is not None:
+        return numbers
     groups: Iterable[Sequence[Any]] = [values]
     if len(types) > 1:  # apart, because beside values of another type each would only be text
         groups = [[value if type(value) is kind else None for value in values] for kind in types]

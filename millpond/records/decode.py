@@ -10,7 +10,7 @@ from itertools import compress
 import msgspec
 import pyarrow as pa
 
-from millpond.records.columns import TextAt, build_column, column_of
+from millpond.records.columns import TextAt, build_column, column_of, text_column
 from millpond.records.fast import Parsed
 from millpond.records.keys import Keys
 from millpond.records.members import (
@@ -21,13 +21,14 @@ from millpond.records.members import (
     member_texts,
     read_members,
     text_of,
-    value_of,
 )
 from millpond.records.merge import Merge
 from millpond.records.misfits import Misfit, Notes
 from millpond.records.names import INSERTED_AT, LONGEST
 
 __all__ = ["Decoded", "Decoder", "Limits", "Misfit", "decode"]
+
+_NESTED = {dict, list, type(None)}
 
 _DEEP_BYTES = 2 * DEEPEST
 """Whatever is nested too deeply is longer: each level has two brackets."""
@@ -112,10 +113,10 @@ class Decoder:
         rows, careful = self._kept(rows, careful, notes)
         skipped = notes.indices - rows.keys()
         merge = Merge(len(values), fast.declined, list(rows))
-        arrays = {n: merge.arrays(fast.arrays.get(n), careful.get(n)) for n in [*fast.arrays, *careful]}
+        arrays = {n: merge.arrays(fast.arrays.get(n), careful.get(n)) for n in {**fast.arrays, **careful}}
         new = [name for name in names if name not in unusable and name not in self._keys.expected]
         arrays |= self._new_columns(
-            dict.fromkeys([*fast.free, *new]), merge, fast, rows, texts=texts, notes=notes
+            list(dict.fromkeys([*fast.new, *new])), merge, fast, rows, texts=texts, notes=notes
         )
         batch = self._batch(arrays, merge.total)
         if self._rejects_misfits and not notes.indices.isdisjoint(rows):
@@ -136,7 +137,7 @@ class Decoder:
             parser = self._keys.parser
             if parser is not None:
                 return parser.parse(self._readable(values))
-        return Parsed({}, {}, frozenset(), range(len(values)))
+        return Parsed({}, {}, {}, frozenset(), range(len(values)))
 
     def _readable(self, values: Sequence[bytes]) -> Sequence[bytes]:
         """The same values, but nothing in place of those that are too large or too deep."""
@@ -203,7 +204,7 @@ class Decoder:
 
     def _new_columns(
         self,
-        names: Iterable[str],
+        names: Collection[str],
         merge: Merge,
         fast: Parsed,
         rows: Mapping[int, Members],
@@ -213,19 +214,26 @@ class Decoder:
     ) -> dict[str, pa.Array]:
         """Columns that nobody expected, each of the one type that holds all its values."""
         arrays = {}
-        empty = set()
+        known = frozenset(fast.new)
+        filled = {name for members in rows.values() for name, value in members.items() if value is not None}
+        self._keys.leave_empty({name for name in names if name not in filled and name not in known})
+        refused = set()
         for name in names:
+            if name not in filled and name not in known:
+                continue
+            if not self._keys.accept(name):
+                refused.add(name)
+                continue
             came = [members.get(name) for members in rows.values()]
-            values = merge.values(list(map(value_of, fast.free.get(name, ()))), came)
-            if values.count(None) == len(values):
-                empty.add(name)
-            elif self._keys.accept(name):
-                arrays[name] = build_column(values, texts.reader(merge.order, name))
-                self._keys.learn(name, came, merge.total)
-            else:
-                for index in compress(rows, (value is not None for value in came)):
-                    notes.add(index, Refusal("too_many_columns", f"no room for {name!r}"))
-        self._keys.leave_empty(empty)
+            if name in fast.nested and _NESTED.issuperset(map(type, came)):
+                rest = text_column(came, texts.reader(list(rows), name))
+                arrays[name] = merge.arrays(fast.nested[name], rest)
+                continue
+            values = merge.values(fast.values(name), came)
+            arrays[name] = build_column(values, texts.reader(merge.order, name))
+            self._keys.learn(name, came, merge.total)
+        if refused:
+            _note_refused(refused, rows, notes)
         return arrays
 
     def _batch(self, arrays: Mapping[str, pa.Array], total: int) -> pa.RecordBatch:
@@ -262,6 +270,14 @@ class _Texts:
         if index not in self._known:
             self._known[index] = member_texts(self._values[index])
         return text_of(bytes(self._known[index][name]))
+
+
+def _note_refused(refused: Collection[str], rows: Mapping[int, Members], notes: Notes) -> None:
+    """One look at each member: where there are 100,000 names, names times rows would take minutes."""
+    for index, members in rows.items():
+        for name, value in members.items():
+            if value is not None and name in refused:
+                notes.add(index, Refusal("too_many_columns", f"no room for {name!r}"))
 
 
 def _names_of(rows: Iterable[Members]) -> list[str]:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from msgspec import UNSET
 
 from millpond.records.columns import column_of, is_text
-from millpond.records.members import STRUCTURAL_SPACE, string_or_text, text_of
+from millpond.records.members import STRUCTURAL_SPACE, string_or_text, text_of, value_of
 from millpond.records.pins import EXACT_IN_DOUBLE, TIMESTAMPTZ, convert
 
 Reading = Literal["strict", "scalar", "raw", "free", "free_raw", "empty", "thrown_away"]
@@ -44,6 +44,8 @@ _PARSED_AS: dict[Reading, Any] = {
     "empty": None,
     "thrown_away": Any,
 }
+_NULL = msgspec.Raw(b"null")
+_DEFAULTS = {"raw": _NULL, "free_raw": _NULL, "thrown_away": UNSET}
 
 Built = tuple[pa.Array, Sequence[int]]
 """A column, and the numbers of the rows that the careful way has to look at; there it is null."""
@@ -68,7 +70,7 @@ class Column:
     @property
     def default(self) -> Any:
         """What stands for a member that did not come."""
-        return UNSET if self.reading == "thrown_away" else None
+        return _DEFAULTS.get(self.reading)
 
 
 def reading_of(kind: pa.DataType) -> Reading | None:
@@ -84,14 +86,27 @@ def reading_of(kind: pa.DataType) -> Reading | None:
 class Parsed:
     """What was read of the records taken, in their order; `declined` are the indices of the others.
 
-    `arrays` are the columns that have a type, `free` the values of those that have none yet. `left_out` are
-    the keys thrown away that came at all.
+    `arrays` are the columns that have a type, `free` the values of those that have none yet, and `nested`
+    the texts of those that came with nothing but objects and arrays. `left_out` are the keys thrown away
+    that came at all.
     """
 
     arrays: Mapping[str, pa.Array]
+    nested: Mapping[str, pa.Array]
     free: Mapping[str, Sequence[Any]]
     left_out: frozenset[str]
     declined: Sequence[int]
+
+    @property
+    def new(self) -> list[str]:
+        """The columns without a type."""
+        return [*self.free, *self.nested]
+
+    def values(self, name: str) -> Sequence[Any]:
+        """Those of a column without a type, as `read_members` has them; none where it is not known."""
+        if name in self.nested:
+            return [{} if is_there else None for is_there in self.nested[name].is_valid().to_pylist()]
+        return self.free.get(name, ())
 
 
 class FastParser:
@@ -121,12 +136,7 @@ class FastParser:
             odd.update(numbers)
             if self._columns[name].is_required and arrays[name].null_count:
                 odd.update(pc.indices_nonzero(arrays[name].is_null()).to_pylist())
-        free = {}
-        for name, column in self._columns.items():
-            if column.reading in {"free", "free_raw"}:
-                free[name] = members[name]
-                if column.reading == "free_raw":
-                    odd.update(_not_utf8(members[name]))
+        free = self._free(members, odd)
         if odd:
             fit = [number for number in range(len(rows)) if number not in odd]
             is_declined = set(declined)
@@ -136,7 +146,32 @@ class FastParser:
             arrays = {name: array.take(chosen) for name, array in arrays.items()}
             free = {name: [came[number] for number in fit] for name, came in free.items()}
             rows = [rows[number] for number in fit]
-        return Parsed(arrays, free, self._left_out(rows), declined)
+        nested = {
+            name: texts for name, came in free.items() if (texts := self._nested(name, came)) is not None
+        }
+        free = {name: self._values(name, came) for name, came in free.items() if name not in nested}
+        return Parsed(arrays, nested, free, self._left_out(rows), declined)
+
+    def _free(self, members: Mapping[str, Sequence[Any]], odd: set[int]) -> dict[str, Sequence[Any]]:
+        """The members of columns without a type, and more numbers of odd rows."""
+        free = {}
+        for name, column in self._columns.items():
+            if column.reading in {"free", "free_raw"}:
+                free[name] = members[name]
+                if column.reading == "free_raw":
+                    odd.update(_not_utf8(members[name]))
+        return free
+
+    def _nested(self, name: str, members: Sequence[Any]) -> pa.Array | None:
+        """Objects and arrays as their texts, None where anything else came."""
+        if self._columns[name].reading == "free" or not {b"{", b"[", b"n"}.issuperset(
+            {bytes(member)[:1] for member in members}
+        ):
+            return None
+        return _texts(members)[0]
+
+    def _values(self, name: str, members: Sequence[Any]) -> Sequence[Any]:
+        return members if self._columns[name].reading == "free" else list(map(value_of, members))
 
     def _rows(self, values: Sequence[bytes]) -> tuple[list[Any], list[int]]:
         """The records read, and the indices of those that were not."""
@@ -249,29 +284,40 @@ def _told_apart(array: pa.Array, given: pa.Array) -> Built:
 
 def _texts(values: Sequence[Any]) -> Built:
     """Each member as text: a string's characters, null, else its own text. The parser passed over these."""
-    texts: list[bytes | None] = [None if value is None else bytes(value) for value in values]
+    texts = list(map(bytes, values))
     odd: list[int] = []
     binary = pa.array(texts, pa.binary())
     try:
         array = binary.cast(pa.string())
     except pa.ArrowInvalid:  # not UTF-8
         odd = _not_utf8(texts)
-        texts = _without(texts, odd)
+        for number in odd:
+            texts[number] = b"null"
         array = pa.array(texts, pa.binary()).cast(pa.string())
-    is_nested = pc.match_substring_regex(array, r"^[{\[]")
+    is_nested = pc.or_(pc.starts_with(array, "{"), pc.starts_with(array, "["))
     others = pc.indices_nonzero(pc.invert(is_nested)).to_pylist()
-    spaced = pc.indices_nonzero(pc.match_substring_regex(array, STRUCTURAL_SPACE)).to_pylist()
+    spaced = _spaced(texts, array)
     if not others and not spaced:
         return array, odd
+    read: list[bytes | None] = list(texts)
     for number in spaced:
-        texts[number] = text_of(texts[number] or b"")
+        read[number] = texts[number] = text_of(texts[number])
     for number in others:
-        texts[number] = string_or_text(texts[number] or b"null")
-    return pa.array(texts, pa.binary()).cast(pa.string()), odd
+        read[number] = string_or_text(texts[number])
+    return pa.array(read, pa.binary()).cast(pa.string()), odd
+
+
+def _spaced(texts: Sequence[bytes], array: pa.Array) -> list[int]:
+    """The numbers of those that may hold white space between tokens; most batches hold none at all."""
+    whole = b"".join(texts)
+    if not any(space in whole for space in (b" ", b"\n", b"\t", b"\r")):
+        return []
+    spaced: list[int] = pc.indices_nonzero(pc.match_substring_regex(array, STRUCTURAL_SPACE)).to_pylist()
+    return spaced
 
 
 def _not_utf8(texts: Sequence[Any]) -> list[int]:
-    return [number for number, text in enumerate(texts) if text is not None and not _is_utf8(bytes(text))]
+    return [number for number, text in enumerate(texts) if not _is_utf8(bytes(text))]
 
 
 def _is_utf8(text: bytes) -> bool:

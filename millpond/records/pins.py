@@ -112,7 +112,8 @@ def _uuid_bytes(text: str) -> bytes | None:
 
 def _to_integer(column: pa.Array, target: pa.DataType) -> pa.Array:
     if pa.types.is_floating(column.type):
-        return cast_each(only(_is_exact(column), column), target)
+        is_whole = pc.and_(pc.equal(column, pc.floor(column)), _is_exact(column))
+        return cast_each(only(is_whole, column), target)
     if pa.types.is_string(column.type):
         column = pc.utf8_trim_whitespace(column)
         column = only(pc.match_substring_regex(column, _INTEGER), column)

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import time
 from typing import Any
 
 import orjson
@@ -276,3 +277,12 @@ def test_columns_that_many_records_fill_in_another_way_stay_exact() -> None:
             (r["n"], r["t"]) for r in result.batch.to_pylist()
         ]
         assert [1] == [misfit.index for misfit in result.misfits]
+
+
+def test_a_batch_of_nothing_but_new_keys_takes_no_time_of_names_times_rows() -> None:
+    """E13: it took minutes, more than the broker waits for; half a second of them is usual."""
+    values = [json.dumps({f"k{row}_{key}": row for key in range(100)}).encode() for row in range(1000)]
+    started = time.process_time()
+    result = decode(values, NO_PINS)
+    assert 10 > time.process_time() - started
+    assert (1000, 1000, 990) == (result.batch.num_rows, result.batch.num_columns, len(result.misfits))
