@@ -153,11 +153,6 @@ def _to_time(column: pa.Array, target: pa.DataType) -> pa.Array:
     return times_of_text(column, target) if pa.types.is_string(column.type) else pa.nulls(len(column), target)
 
 
-def _to_text_only(column: pa.Array, target: pa.DataType) -> pa.Array:
-    """Types that only text is cast to: a date is no number of days, and no duration is one of ticks."""
-    return cast_each(column, target) if pa.types.is_string(column.type) else pa.nulls(len(column), target)
-
-
 def _is_exact(column: pa.Array) -> pa.Array:
     """Whether each number is so small that integers around it have doubles of their own."""
     ends = [pa.scalar(end, column.type) for end in (-EXACT_IN_DOUBLE, EXACT_IN_DOUBLE)]
@@ -171,6 +166,4 @@ _CONVERTERS = (
     (pa.uuid().equals, _to_uuid),
     (pa.types.is_decimal, _to_decimal),
     (pa.types.is_time, _to_time),
-    (pa.types.is_date, _to_text_only),
-    (pa.types.is_duration, _to_text_only),
 )

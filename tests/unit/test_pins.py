@@ -162,6 +162,18 @@ def test_a_pin_with_a_unit_makes_numbers_instants_cut_at_the_microsecond(
     assert [expected] == pinned([number], pin)
 
 
+@pytest.mark.parametrize(
+    ("pin", "number", "micros"),
+    [
+        ("timestamptz[s]", 2859155010.6140738, 2_859_155_010_614_073),
+        ("timestamptz[ms]", 3048255245652.4478, 3_048_255_245_652_447),
+    ],
+)
+def test_a_number_just_below_a_microsecond_is_not_lifted_to_it(pin: str, number: float, micros: int) -> None:
+    """The product with the unit rounds up to the next whole number here."""
+    assert [micros] == apply_pin(pa.array([number]), pin)[0].cast(pa.int64()).to_pylist()
+
+
 @given(
     st.integers(-(2**52) + 1, 2**52 - 1),
     st.sampled_from([("timestamptz[s]", 10**6), ("timestamptz[ms]", 10**3)]),
