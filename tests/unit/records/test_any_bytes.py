@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ from tests.unit.records.ways import exact
 
 EXAMPLES = int(os.environ.get("MILLPOND_EXAMPLES", "5000"))
 RECORDS_EACH = 25
+pytestmark = pytest.mark.timeout(120 + EXAMPLES // 100)  # 100,000 take two minutes on a busy machine
 THOROUGH = settings(
     max_examples=max(1, EXAMPLES // RECORDS_EACH),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
@@ -82,6 +84,9 @@ ODD = st.lists(broken() | st.binary(max_size=24), min_size=RECORDS_EACH, max_siz
 @given(odd=ODD)
 @example(odd=[b'{"a\\u0000":1}', b'{"a\\"":1}', b'{"\\\\":1}'])  # keys a parser's struct cannot have
 @example(odd=[b'{"ratio":-0}', b'{"ratio":-0.0}', b'{"id":-0}'])
+@example(
+    odd=[b'{"ratio":9007199254740993}', b'{"ratio":1e300}', b'{"tags":"\\n"}']
+)  # what a parser rounds, or passes over
 def test_each_record_is_a_row_as_python_reads_it_or_a_misfit(odd: Sequence[bytes]) -> None:
     values = [value for number, one in enumerate(odd) for value in (one, GOOD[number % len(GOOD)])]
     assert_python_reads_the_same(values)
