@@ -23,7 +23,6 @@ from millpond.records import (
     Limits,
     Misfit,
     Reread,
-    column_types,
     decode_messages,
     quarantined,
 )
@@ -54,20 +53,22 @@ class Intake:
         self._metrics = metrics
         self._selection = selection
         self._decoder = decoder_for(config.records)
-        self._live = Columns()
         self._known: frozenset[str] = frozenset()
         self._unusable: set[str] = set()
         self._failed: Counter[str] = Counter()
         self._misfits: dict[str, _Misfits] = {}
 
-    def expect(self, live: Columns, in_flight: Flush | None = None) -> None:
-        """From now on records are read for a table with these columns and those of a flush on its way."""
-        types = dict(live.types)
-        if in_flight is not None and in_flight.again:
-            types = column_types(in_flight.batches) | types
-        self._live = replace(live, types=types)
-        self._known = frozenset(types).union(self._settings.typed_columns, KAFKA_COLUMNS.names, [INSERTED_AT])
-        self._decoder.expect(types, live.required)
+    def expect(self, live: Columns, in_flight: Flush | None = None) -> None:  # noqa: ARG002 - told, and no use
+        """From now on records are read for a table with these columns.
+
+        Not for those that a flush on its way is about to make: their types are guesses until the table has
+        them, and another replica may give them others. A record read by a guess would be left out, or copied
+        to quarantine, for a type its column does not have.
+        """
+        self._known = frozenset(live.types).union(
+            self._settings.typed_columns, KAFKA_COLUMNS.names, [INSERTED_AT]
+        )
+        self._decoder.expect(live.types, live.required)
 
     def take(self, messages: Sequence[Message]) -> Chunk:
         """The rows of messages that have a value, and what becomes of the others. Never raises."""
