@@ -10,7 +10,9 @@ import pytest
 from millpond.flush import Publisher
 from millpond.hoglake.identity import flush_key
 from millpond.hoglake.sink import HoglakeSink
+from millpond.records.quarantine import TABLE_SUFFIX
 from millpond.sink import Receipt
+from tests.simulation.machine import random_uuid
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
@@ -82,6 +84,26 @@ def _no_topic_id(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("millpond.recovery.settle_topic_id", lambda *_: ("", frozenset()))
 
 
+def _quarantine_aside(patch: pytest.MonkeyPatch) -> None:
+    """Publish what goes to quarantine in a commit of its own, before that of the rows."""
+    publish = HoglakeSink._publish
+
+    def publishing(sink: Any, prepared: Any, source: Any, deadline: Any) -> Receipt:
+        payload = prepared.payload
+        aside = [group for group in payload["appends"] if group["table"].endswith(TABLE_SUFFIX)]
+        rows = [group for group in payload["appends"] if group not in aside]
+        if aside and rows:
+            request = {**payload, "appends": aside, "idempotency_key": str(random_uuid()), "message": ""}
+            sink._translating(
+                lambda: sink._catalog.commit_prepared(request, table=prepared.handle), "quarantining"
+            )
+            prepared.payload = {**payload, "appends": rows}
+        receipt: Receipt = publish(sink, prepared, source, deadline)
+        return receipt
+
+    patch.setattr(HoglakeSink, "_publish", publishing)
+
+
 BROKEN_RULES: dict[str, Break] = {
     "key_of_exact_ranges": _key_of_exact_ranges,
     "offsets_before_rows": _offsets_before_rows,
@@ -89,4 +111,5 @@ BROKEN_RULES: dict[str, Break] = {
     "foreign_receipt": _foreign_receipt,
     "no_walk": _no_walk,
     "no_topic_id": _no_topic_id,
+    "quarantine_aside": _quarantine_aside,
 }

@@ -25,18 +25,34 @@ Entries = Mapping[int, tuple[int, str]]
 
 @dataclass
 class Record:
-    """One offset of one log. `value` is None for a tombstone; a `hole` is an offset no consumer is shown."""
+    """One offset of one log. `value` is None for a tombstone; a `hole` is an offset no consumer is shown.
+
+    A value is a row or `broken`: no JSON object. `published_in` names the incarnations of the table with its
+    row; `quarantined_in` those of the quarantine it is in, each with the table's of that time.
+    """
 
     uid: int
     partition: int
     offset: int
     value: bytes | None
     is_row: bool = True
+    is_broken: bool = False
     is_hole: bool = False
     is_gone: bool = False
     may_double: str = ""
     may_miss: str = ""
     published_in: list[str] = field(default_factory=list)
+    quarantined_in: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Where it is."""
+        return f"p{self.partition}:{self.offset}"
+
+    @property
+    def is_published(self) -> bool:
+        """Whether it was, in any way."""
+        return bool(self.published_in or self.quarantined_in)
 
 
 @dataclass
@@ -86,13 +102,15 @@ class Broker:
         partition: int,
         make: Callable[[int], bytes | None],
         *,
-        is_row: bool = True,
+        is_broken: bool = False,
         is_hole: bool = False,
     ) -> Record:
         """A producer writes; consumers that wait are told."""
         log = self.logs[partition]
         self._uid += 1
-        record = Record(self._uid, partition, log.high, make(self._uid), is_row, is_hole)
+        value = make(self._uid)
+        is_row = value is not None and not is_broken
+        record = Record(self._uid, partition, log.high, value, is_row, is_broken, is_hole)
         log.records.append(record)
         for wake in self._readers:
             wake()

@@ -4,42 +4,53 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from json import dumps, loads
-from types import SimpleNamespace
+from dataclasses import dataclass
+from json import dumps
 from typing import Any
 from urllib.parse import unquote
 
-import httpx
-
 from tests.simulation.machine import Here, random_uuid
-from tests.simulation.network import BrokenError, Network, SilenceError
 from tests.simulation.process import Process
 
-NAME, NAMESPACE, TABLE = "lake", "main", "flights"
+NAME, NAMESPACE, TABLE, QUARANTINE = "lake", "main", "flights", "flights_quarantine"
+ROOT = f"/v1/catalogs/{NAME}"
 DATA_PATH = "s3://bucket/lake/"
 _PAGE = 10_000
 
 Answer = tuple[int, Any]
-Publication = Callable[[Process, str, Sequence[str], str, int], None]
-"""Process, table uuid, objects, message, snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Objects that a commit registers in one table."""
+
+    table: str
+    uuid: str
+    paths: Sequence[str]
+
+
+Publication = Callable[[Process, Sequence[Appended], int], None]
+"""Process, what it appends, snapshot."""
 
 
 @dataclass
 class LiveTable:
-    """One incarnation of the table. `altered_at` is the snapshot of the last change of its shape."""
+    """One incarnation of a table. `altered_at` is the snapshot of the last change of its shape, if any.
 
+    That it was made is no change of its shape (contract 5.2).
+    """
+
+    name: str
     uuid: str
     columns: list[dict[str, Any]]
-    altered_at: int
-    comment: str | None = None
-    files: list[str] = field(default_factory=list)
+    altered_at: int = 0
 
     def wire(self, snapshot: int, *, is_ddl: bool = False) -> dict[str, Any]:
         """The table object (contract 4.4)."""
         table = {
-            "name": TABLE,
+            "name": self.name,
             "namespace": NAMESPACE,
             "table_uuid": self.uuid,
             "columns": self.columns,
@@ -68,15 +79,18 @@ class Receipt:
 
 
 class Catalog:
-    """One catalog with at most one table. `on_publish` is told of each publication before it is answered."""
+    """One catalog with one namespace. `on_publish` is told of each publication before it is answered.
+
+    `incarnations` counts by name how often a table was made: what was, and is in no `tables`, was dropped.
+    """
 
     def __init__(self) -> None:
         self.snapshots = [Snapshot(0)]
         self.floor = 0
         self.retention_seconds: int | None = None
         self.namespaces: list[str] = []
-        self.table: LiveTable | None = None
-        self.incarnations = 0
+        self.tables: dict[str, LiveTable] = {}
+        self.incarnations: Counter[str] = Counter()
         self.receipts: dict[str, Receipt] = {}
         self.on_publish: Publication = lambda *_: None
         self._field_id = 0
@@ -95,18 +109,27 @@ class Catalog:
                 return answer
         return 404, {"error": "not_found"}
 
-    def alter(self) -> None:
-        """Somebody else comments the table, which is a change of its shape (contract 5.2)."""
-        if self.table is not None:
-            self.table.altered_at = self._snapshot()
+    def alter(self, name: str, column: str = "") -> None:
+        """Somebody else comments the table, or gives it a column: a change of its shape (contract 5.2)."""
+        table = self.tables.get(name)
+        if table is None:
+            return
+        if column and all(column != known["name"] for known in table.columns):
+            definition = {"name": column, "type": "string"}
+            table.columns = [*table.columns, self._column(definition, len(table.columns))]
+        table.altered_at = self._snapshot()
 
-    def drop_and_create(self) -> None:
-        """Somebody else makes the table anew, empty, with the columns it had."""
-        if self.table is not None:
-            columns = self.table.columns
-            self.incarnations += 1
+    def drop(self, name: str) -> None:
+        """Somebody else drops the table."""
+        if self.tables.pop(name, None) is not None:
             self._snapshot()
-            self.table = LiveTable(str(random_uuid()), columns, self._snapshot())
+
+    def drop_and_create(self, name: str) -> None:
+        """Somebody else makes the table anew, empty, with the columns it had."""
+        table = self.tables.get(name)
+        if table is not None:
+            self.drop(name)
+            self._make(name, table.columns)
 
     def expire(self) -> list[Snapshot]:
         """Retention takes every snapshot but the last."""
@@ -150,25 +173,28 @@ class Catalog:
         return 201, {"name": body["name"], "namespace_id": len(self.namespaces)}
 
     def _create_table(self, _: Any, __: Any, body: Any) -> Answer:
-        if self.table is not None:
+        if body["name"] in self.tables:
             return 409, {"error": "already_exists"}
         columns = [self._column(column, ordinal) for ordinal, column in enumerate(body["columns"])]
-        snapshot = self._snapshot()
-        self.incarnations += 1
-        self.table = LiveTable(str(random_uuid()), columns, snapshot)
-        return 201, self.table.wire(snapshot, is_ddl=True)
+        return 201, self._make(body["name"], columns).wire(self.head, is_ddl=True)
+
+    def _make(self, name: str, columns: list[dict[str, Any]]) -> LiveTable:
+        self._snapshot()
+        self.incarnations[name] += 1
+        self.tables[name] = LiveTable(name, str(random_uuid()), columns)
+        return self.tables[name]
 
     def _column(self, definition: dict[str, Any], ordinal: int) -> dict[str, Any]:
         self._field_id += 1
         return {"nullable": True, **definition, "field_id": self._field_id, "ordinal": ordinal}
 
-    def _get_table(self, *_: Any) -> Answer:
-        if self.table is None:
+    def _get_table(self, _: Any, __: Any, ___: Any, name: str) -> Answer:
+        if name not in self.tables:
             return 404, {"error": "not_found"}
-        return 200, self.table.wire(self.head)
+        return 200, self.tables[name].wire(self.head)
 
-    def _alter_table(self, _: Any, __: Any, body: Any) -> Answer:
-        table = self.table
+    def _alter_table(self, _: Any, __: Any, body: Any, name: str) -> Answer:
+        table = self.tables.get(name)
         if table is None:
             return 404, {"error": "not_found"}
         columns = [dict(column) for column in table.columns]
@@ -206,126 +232,93 @@ class Catalog:
 
     def _commit(self, process: Process, _: Any, body: Any) -> Answer:
         """In the order of contract 5.2."""
+        groups = body["appends"]
+        if not all(group["files"] for group in groups):
+            return 422, {"error": "validation", "detail": "a group without files"}
         key, fingerprint = body["idempotency_key"], _fingerprint(body)
         receipt = self.receipts.get(key)
         if receipt is not None:
             if receipt.fingerprint == fingerprint:
                 return 200, {"snapshot_id": receipt.snapshot, "schema_version": 1}
             return 422, {"error": "validation", "detail": "the key was used for another request"}
-        (group,) = body["appends"]
-        refusal = self._refusal(group, body["read_snapshot"])
+        refusal = self._refusal(groups, body["read_snapshot"])
         if refusal is not None:
             return refusal
-        assert self.table is not None
         snapshot = self._snapshot(body.get("message"))
-        paths = [file["path"] for file in group["files"]]
-        self.table.files += paths
         self.receipts[key] = Receipt(fingerprint, snapshot, Here.scheduler.now)
-        self.on_publish(process, self.table.uuid, paths, body.get("message", ""), snapshot)
+        self.on_publish(process, [self._appended(group) for group in groups], snapshot)
         return 200, {"snapshot_id": snapshot, "schema_version": 1}
 
-    def _refusal(self, group: Mapping[str, Any], read_snapshot: int) -> Answer | None:  # noqa: PLR0911 - one each
-        table = self.table
+    def _appended(self, group: Mapping[str, Any]) -> Appended:
+        table = self.tables[group["table"]]
+        return Appended(table.name, table.uuid, [file["path"] for file in group["files"]])
+
+    def _refusal(self, groups: Sequence[Mapping[str, Any]], read_snapshot: int) -> Answer | None:
+        """The first that speaks against the commit: one of its tables, its basis, one of its files."""
+        if not groups:
+            return 422, {"error": "validation", "detail": "no group"}
+        for group in groups:
+            refusal = self._unresolved(group)
+            if refusal is not None:
+                return refusal
+        tables = {group["table"]: self.tables[group["table"]] for group in groups}
+        refusal = self._stale(tables, read_snapshot)
+        if refusal is not None:
+            return refusal
+        for group in groups:
+            known = {column["field_id"] for column in tables[group["table"]].columns}
+            if any(stat["field_id"] not in known for file in group["files"] for stat in file["column_stats"]):
+                return 422, {"error": "validation", "detail": "field id is not live"}
+        return None
+
+    def _unresolved(self, group: Mapping[str, Any]) -> Answer | None:
+        name = group["table"]
+        table = self.tables.get(name)
+        if table is None and self.incarnations[name]:
+            return 409, {"error": "table_dropped"}
         if table is None:
             return 422, {"error": "validation", "detail": "no such table"}
-        name = f"{NAMESPACE}.{TABLE}"
         if group["expected_table_uuid"] != table.uuid:
-            return 409, {"error": "table_recreated", "tables": [name], "retry": "re-prepare"}
+            return 409, {"error": "table_recreated", "tables": [f"{NAMESPACE}.{name}"], "retry": "re-prepare"}
+        return None
+
+    def _stale(self, tables: Mapping[str, LiveTable], read_snapshot: int) -> Answer | None:
         if read_snapshot > self.head:
             return 422, {"error": "validation", "detail": "read_snapshot is above the head"}
         if read_snapshot < self.floor:
             return 410, {"error": "expired"}
-        if table.altered_at > read_snapshot:
-            return 409, {
-                "error": "ddl_since_read_snapshot",
-                "tables": [name],
-                "read_snapshot": read_snapshot,
-                "retry": "re-prepare",
-            }
-        known = {column["field_id"] for column in table.columns}
-        if any(stat["field_id"] not in known for file in group["files"] for stat in file["column_stats"]):
-            return 422, {"error": "validation", "detail": "field id is not live"}
-        return None
+        moved = sorted(name for name, table in tables.items() if table.altered_at > read_snapshot)
+        if not moved:
+            return None
+        return 409, {
+            "error": "ddl_since_read_snapshot",
+            "tables": [f"{NAMESPACE}.{name}" for name in moved],
+            "read_snapshot": read_snapshot,
+            "retry": "re-prepare",
+        }
 
 
-_C = f"/v1/catalogs/{NAME}"
+_TABLES = f"{ROOT}/namespaces/{NAMESPACE}/tables"
 _ROUTES: list[tuple[str, Callable[..., Answer]]] = [
-    (f"POST {_C}/commit/prepared", Catalog._commit),
-    (f"GET {_C}/commit/receipts/([^/]+)", Catalog._receipt),
-    (f"GET {_C}/namespaces/{NAMESPACE}/tables/{TABLE}", Catalog._get_table),
-    (f"POST {_C}/namespaces/{NAMESPACE}/tables/{TABLE}/alter", Catalog._alter_table),
-    (f"POST {_C}/namespaces/{NAMESPACE}/tables", Catalog._create_table),
-    (f"GET {_C}/namespaces", Catalog._list_namespaces),
-    (f"POST {_C}/namespaces", Catalog._create_namespace),
-    (f"GET {_C}/snapshots", Catalog._list_snapshots),
-    (f"GET {_C}/options", Catalog._options),
-    (f"GET {_C}", Catalog._catalog),
+    (f"POST {ROOT}/commit/prepared", Catalog._commit),
+    (f"GET {ROOT}/commit/receipts/([^/]+)", Catalog._receipt),
+    (f"GET {_TABLES}/([^/]+)", Catalog._get_table),
+    (f"POST {_TABLES}/([^/]+)/alter", Catalog._alter_table),
+    (f"POST {_TABLES}", Catalog._create_table),
+    (f"GET {ROOT}/namespaces", Catalog._list_namespaces),
+    (f"POST {ROOT}/namespaces", Catalog._create_namespace),
+    (f"GET {ROOT}/snapshots", Catalog._list_snapshots),
+    (f"GET {ROOT}/options", Catalog._options),
+    (f"GET {ROOT}", Catalog._catalog),
 ]
 
 
 def _fingerprint(body: Any) -> str:
-    return hashlib.sha256(dumps(body, sort_keys=True).encode()).hexdigest()
-
-
-@dataclass
-class _Request:
-    """What the client's event hooks see of a request."""
-
-    method: str
-    url: Any
-    extensions: dict[str, Any] = field(default_factory=dict)
-
-
-class CatalogLine:
-    """httpx.Client, as far as pyhoglake and its subclass use it; made for the history that runs.
-
-    httpx itself takes longer to make its URLs than the rest of a history.
-    """
-
-    catalog: Catalog
-    network: Network
-
-    def __init__(self, *, base_url: str, timeout: float, headers: Mapping[str, str]) -> None:
-        self._base = httpx.URL(base_url).path.rstrip("/")
-        self._seconds = timeout
-        self.event_hooks: dict[str, list[Callable[[Any], None]]] = {}
-
-    def get(self, path: str) -> httpx.Response:
-        return self.request("GET", path)
-
-    def request(self, method: str, path: str, *, json: Any = None, params: Any = None) -> httpx.Response:
-        request = _Request(method, SimpleNamespace(path=self._base + path))
-        for hook in self.event_hooks.get("request", ()):
-            hook(request)
-        content = None if json is None else dumps(json)
-        query = {name: str(value) for name, value in (params or {}).items()}
-        response = self._send(request, query, content)
-        for hook in self.event_hooks.get("response", ()):
-            hook(response)
-        return response
-
-    def close(self) -> None: ...
-
-    def _send(self, request: _Request, query: Mapping[str, str], content: str | None) -> httpx.Response:
-        process = Process.running()
-        method, path = request.method, request.url.path
-        what = f"{method} {path.removeprefix(_C)}"
-        trouble = Here.scheduler.random.random() < self.network.weather.server_error
-
-        def serve() -> Answer:
-            if trouble:
-                return 503, {"error": "commit_queue_timeout"}
-            body = None if content is None else loads(content)
-            return self.catalog.answer(process, method, path, query, body)
-
-        seconds = request.extensions.get("timeout", {"read": self._seconds})["read"]
-        try:
-            status, answer = self.network.call(what, serve, seconds)
-        except BrokenError as error:
-            raise httpx.ConnectError("refused") from error
-        except SilenceError as error:
-            raise httpx.ReadTimeout("silent") from error
-        if method == "POST" or status >= httpx.codes.BAD_REQUEST:
-            process.tell(f"{what}: {status} {dumps(answer)[:90]}")
-        headers = {"Retry-After": "1"} if status == httpx.codes.SERVICE_UNAVAILABLE else None
-        return httpx.Response(status, content=dumps(answer).encode(), headers=headers)
+    """Whatever the order of its groups, and of the files in a group (contract 5.3)."""
+    groups = sorted(
+        dumps(
+            {**group, "files": sorted(dumps(file, sort_keys=True) for file in group["files"])}, sort_keys=True
+        )
+        for group in body["appends"]
+    )
+    return hashlib.sha256(dumps({**body, "appends": groups}, sort_keys=True).encode()).hexdigest()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 
-from tests.simulation.judge import ViolationError
+from tests.simulation.findings import ViolationError
 from tests.simulation.network import Weather
 from tests.simulation.process import Process
+from tests.simulation.records import Producer
 from tests.simulation.stateful_set import StatefulSet
 from tests.simulation.troubles import Troubles
 from tests.simulation.world import World
@@ -45,15 +44,20 @@ class History:
     def __init__(self, seed: int) -> None:
         plan = Random(seed)  # noqa: S311 - histories, no secrets
         trouble = plan.choice([0.0, 0.01, 0.05])
+        policy = plan.choice(["earliest"] * 4 + ["latest"])
+        quarantine = plan.choice(["table"] * 4 + ["skip"])
         self.world = World(seed, partitions=plan.randint(1, 3), weather=Weather(*[trouble] * 5))
         self.pods = StatefulSet(
             self.world,
-            size_bytes=plan.choice([60, 120, 240]),
-            policy=plan.choice(["earliest"] * 4 + ["latest"]),
+            size_bytes=plan.choice([90, 180, 360]),
+            policy=policy,
+            quarantine=quarantine,
         )
+        self._producer = Producer(plan, self.world)
         self.troubles = Troubles(self.world, self.pods)
         self._is_calm = False
-        self.world.judge.policy = self.pods._policy
+        self.world.judge.policy = policy
+        self.world.judge.quarantines = quarantine == "table"
         self.world.broker.refuse = lambda _: self.dice.random() < self.world.weather.server_error / 2
 
     @property
@@ -68,7 +72,7 @@ class History:
             ViolationError: the service broke its promise.
         """
         for _ in range(self.dice.randint(0, 6)):
-            self._produce()
+            self._producer.write()
         self.pods.scale(self.dice.randint(1, len(self.world.broker.logs)))
         for _ in range(self.dice.randint(3, 8)):
             self._rest(self.dice.expovariate(1 / 2.5))
@@ -85,7 +89,7 @@ class History:
             pause = self.dice.expovariate(1 / (2.0 if self._is_calm else 0.7))
             self.world.scheduler.sleep(min(left, pause))
             if not self._is_calm:
-                self._produce()
+                self._producer.write()
             self._attend()
 
     def _attend(self) -> None:
@@ -99,31 +103,6 @@ class History:
                     self.world.tell("operator", f"sets MILLPOND_REPLAY_EPOCH={self.pods.epoch}")
         self.pods.restart()
 
-    def _produce(self) -> None:
-        """A few records into one partition: rows, tombstones, broken ones, offsets nobody is shown."""
-        partition = self.dice.randrange(len(self.world.broker.logs))
-        for _ in range(self.dice.randint(1, 4)):
-            kind = self.dice.random()
-            if kind < 0.06:
-                record = self.world.broker.append(partition, lambda _: None, is_row=False)
-            elif kind < 0.1:
-                record = self.world.broker.append(partition, lambda _: None, is_row=False, is_hole=True)
-            elif kind < 0.12:
-                record = self.world.broker.append(partition, lambda _: b"{", is_row=False)
-            else:
-                record = self.world.broker.append(partition, self._value)
-            self.world.judge.know(record)
-
-    def _produce_everywhere(self) -> None:
-        for partition in range(len(self.world.broker.logs)):
-            self.world.judge.know(self.world.broker.append(partition, self._value))
-
-    def _value(self, uid: int) -> bytes:
-        fields: dict[str, Any] = {"uid": uid, "tail": "N14228"}
-        if self.dice.random() < 0.01:
-            fields[f"delay_{self.dice.randint(0, 3)}"] = uid
-        return json.dumps(fields).encode()
-
     def _calm_down(self) -> None:
         """No more trouble: zombies wake and are sent away, and the pods drain what is there."""
         self.world.tell("operator", "calm")
@@ -132,12 +111,12 @@ class History:
         for process in self.world.processes:
             process.fate = None
             process.thaw()
-        self._produce_everywhere()
+        self._producer.write_everywhere()
         self._rest(5.0)
         for zombie in self.pods.zombies:
             zombie.ask_to_stop()
         self._wait(lambda: all(z.has_ended for z in self.pods.zombies), 200, "zombies that stop")
-        self._produce_everywhere()  # who a zombie has overtaken must come to know it
+        self._producer.write_everywhere()  # who a zombie has overtaken must come to know it
         self._wait(self._is_done, 300, "every record published and committed")
         self.pods.is_closed = True
         for pod in self.pods.pods.values():

@@ -6,12 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from tests.simulation.broker import Broker, PartitionLog, Record
-from tests.simulation.catalog import Catalog
-from tests.simulation.findings import COMMIT_WITHOUT_ROWS, LATE_AND_RECREATED
+from tests.simulation.catalog import QUARANTINE, TABLE, Appended, Catalog
+from tests.simulation.contents import read
+from tests.simulation.findings import COMMIT_WITHOUT_ROWS, LATE_AND_RECREATED, ViolationError
 from tests.simulation.machine import Here
 from tests.simulation.process import Process
 from tests.simulation.store import Store
@@ -21,14 +19,7 @@ EXPIRED = "snapshots expired and the layout changed"
 FORGOTTEN = "receipts and snapshots are gone"
 REPLAYED = "an operator set a new epoch"
 TRUNCATED = "the log was truncated"
-
-
-class ViolationError(Exception):
-    """The service broke its promise. `finding` names a known way to it, empty when it is a new one."""
-
-    def __init__(self, text: str, finding: str = "") -> None:
-        super().__init__(text)
-        self.finding = finding
+MADE_AGAIN = "the table was made again, and the quarantine was not"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +34,10 @@ class Reset:
 
 @dataclass
 class Judge:
-    """Sees the world as it is, not as any process believes it to be."""
+    """Sees the world as it is, not as any process believes it to be.
+
+    If it `quarantines`, a broken record has to be in the quarantine as a row has to be in the table.
+    """
 
     broker: Broker
     catalog: Catalog
@@ -52,6 +46,7 @@ class Judge:
     tell: Callable[[str, str], None]
     policy: str = "earliest"
     epoch: str = ""
+    quarantines: bool = True
     excused: Counter[str] = field(default_factory=Counter)
     _records: dict[int, Record] = field(default_factory=dict)
     _verified: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -74,26 +69,56 @@ class Judge:
         if process.first_look_at is None:
             process.first_look_at = process.looked_at
 
-    def see_publication(
-        self, process: Process, table_uuid: str, paths: Sequence[str], message: str, snapshot: int
-    ) -> None:
-        """Rows are registered: each of them was written by a producer, and none is in this table yet."""
-        records = [self._records[uid] for uid in self._read(paths)]
-        window = self._window(process, records)
-        doubled = []
+    def see_publication(self, process: Process, appends: Sequence[Appended], snapshot: int) -> None:
+        """Rows and copies are registered: a producer wrote each of them, and none is in its table yet."""
+        contents = read(self.store, appends, self._records)
+        copies = [record for record, _ in contents.quarantined]
+        if self.quarantines:
+            contents.check_copies()
+        elif copies:
+            raise ViolationError(f"{process.name} quarantines {_name(copies)} although it shall skip them")
+        window = self._window(process, [*contents.rows, *copies])
         if process.config.flush.replay_epoch != self.epoch:
             window = window or REPLAYED
-        for record in records:
+        for record in (*contents.rows, *copies):
             record.may_double = record.may_double or window
-            if table_uuid in record.published_in:
+        self._charge(process, "doubles", self._doubled(contents.rows), snapshot)
+        self._charge(process, "quarantines twice", self._quarantined_twice(copies), snapshot)
+
+    def _doubled(self, rows: Iterable[Record]) -> list[Record]:
+        uuid, doubled = self._uuid(TABLE), []
+        for record in rows:
+            if uuid in record.published_in:
                 doubled.append(record)
-            record.published_in.append(table_uuid)
+            record.published_in.append(uuid)
+        return doubled
+
+    def _quarantined_twice(self, copies: Iterable[Record]) -> list[Record]:
+        """Those in the quarantine of today already, published into the table of today.
+
+        A flush for a table that was made again meanwhile is another one: it is in that table for the first
+        time, and in a quarantine that was not made again for the second.
+        """
+        place, doubled = (self._uuid(QUARANTINE), self._uuid(TABLE)), []
+        for record in copies:
+            if place in record.quarantined_in:
+                doubled.append(record)
+            elif any(place[0] == quarantine for quarantine, _ in record.quarantined_in):
+                self.excused[f"quarantined twice: {MADE_AGAIN}"] += 1
+            record.quarantined_in.append(place)
+        return doubled
+
+    def _charge(self, process: Process, deed: str, doubled: Sequence[Record], snapshot: int) -> None:
         bad = [record for record in doubled if not self._is_excused(record)]
         if bad:
-            text = f"{process.name} doubles {_name(bad)} in snapshot {snapshot}"
+            text = f"{process.name} {deed} {_name(bad)} in snapshot {snapshot}"
             raise ViolationError(text, self._finding(process, bad))
         for record in doubled:
             self.excused[f"doubled: {record.may_double}"] += 1
+
+    def _uuid(self, table: str) -> str:
+        live = self.catalog.tables.get(table)
+        return "" if live is None else live.uuid
 
     def see_commit(self, process: Process, entries: Mapping[int, tuple[int, str]]) -> None:
         """Offsets are stored: nothing before them is unpublished, and none of them goes back."""
@@ -105,7 +130,7 @@ class Judge:
             self._check_published(process, partition, offset)
             self._commits.setdefault(partition, []).append((now, process))
             passed = self.broker.logs[partition].records[stood:offset]
-            if passed and not any(record.published_in for record in passed):
+            if passed and not any(record.is_published for record in passed):
                 self._without_rows.append((now, partition, process))
 
     def see_reset(self, process: Process, reset: Reset, lost: int) -> None:
@@ -117,7 +142,7 @@ class Judge:
         if log.low <= begin <= log.high and reset.reason == "beyond_log_end" and not self._below:
             text = f"{process.name} leaves offset {begin} of partition {reset.partition}, which is in the log"
             raise ViolationError(text)
-        unpublished = sum(r.is_row and not r.published_in for r in log.records[begin : reset.to_offset])
+        unpublished = sum(map(self._is_due, log.records[begin : reset.to_offset]))
         if unpublished > lost:
             raise ViolationError(
                 f"{process.name} says that {lost} records of partition {reset.partition} are lost; "
@@ -171,7 +196,7 @@ class Judge:
 
     def _mark(self, records: Iterable[Record], why: str) -> None:
         for record in records:
-            if record.published_in:
+            if record.is_published:
                 record.may_double = why
 
     def _uncommitted(self) -> list[Record]:
@@ -185,7 +210,7 @@ class Judge:
 
     def _finding(self, process: Process, doubled: Sequence[Record]) -> str:
         partitions = {record.partition for record in doubled}
-        if partitions & self._went_back and self.catalog.incarnations > 1:
+        if partitions & self._went_back and self.catalog.incarnations[TABLE] > 1:
             return LATE_AND_RECREATED
         since = process.first_look_at or 0.0
         if any(at > since and process.owns(p) and by is not process for at, p, by in self._without_rows):
@@ -193,16 +218,13 @@ class Judge:
         return ""
 
     def _is_missing(self, record: Record) -> bool:
-        return record.is_row and not record.published_in and not record.may_miss and not self._is_told(record)
+        return self._is_due(record) and not record.may_miss and not self._is_told(record)
 
-    def _read(self, paths: Sequence[str]) -> list[int]:
-        uids: list[int] = []
-        for path in paths:
-            if path not in self.store.objects:
-                raise ViolationError(f"{path} is registered, and no such object is there")
-            file = pq.ParquetFile(pa.BufferReader(self.store.objects[path]))
-            uids += file.read(["uid"], use_threads=False).column("uid").to_pylist()
-        return uids
+    def _is_due(self, record: Record) -> bool:
+        """Whether it has to be published yet: as a row, or where no row can be made of it."""
+        if record.is_row:
+            return not record.published_in
+        return record.is_broken and self.quarantines and not record.quarantined_in
 
     def _window(self, process: Process, records: Sequence[Record]) -> str:
         """Why this commit may double: it arrives in the one documented window.
@@ -266,5 +288,5 @@ def _end(log: PartitionLog) -> int:
 
 
 def _name(records: Sequence[Record]) -> str:
-    names = [f"p{record.partition}:{record.offset}" for record in records[:8]]
+    names = [record.name for record in records[:8]]
     return f"{len(records)} records ({', '.join(names)}{', …' if len(records) > len(names) else ''})"

@@ -14,7 +14,7 @@ _RESTART = 0.6
 class StatefulSet:
     """`pods` are those in service; `zombies` run, or stand still, where nobody looks after them any more."""
 
-    def __init__(self, world: World, *, size_bytes: int, policy: str) -> None:
+    def __init__(self, world: World, *, size_bytes: int, policy: str, quarantine: str) -> None:
         self.pods: dict[int, Process] = {}
         self.zombies: list[Process] = []
         self.replicas = 0
@@ -24,6 +24,7 @@ class StatefulSet:
         self._world = world
         self._size_bytes = size_bytes
         self._policy = policy
+        self._quarantine = quarantine
 
     def scale(self, replicas: int) -> None:
         """To zero and to another number. What is frozen on a lost node stays there as it is."""
@@ -44,7 +45,14 @@ class StatefulSet:
 
     def launch(self, ordinal: int) -> None:
         """Start a pod with this ordinal."""
-        config = configured(self.replicas, ordinal, self.epoch, self._size_bytes, self._policy)
+        config = configured(
+            replicas=self.replicas,
+            ordinal=ordinal,
+            epoch=self.epoch,
+            size_bytes=self._size_bytes,
+            policy=self._policy,
+            quarantine=self._quarantine,
+        )
         self.pods[ordinal] = self._world.launch(config)
 
     def restart(self) -> None:

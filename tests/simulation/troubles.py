@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.simulation.catalog import QUARANTINE, TABLE
 from tests.simulation.process import Fate, Process
 from tests.simulation.stateful_set import StatefulSet
 from tests.simulation.world import World
@@ -102,12 +103,28 @@ class Troubles:
     def alter_table(self) -> None:
         """Somebody else alters the table."""
         self._tell("table altered")
-        self._world.catalog.alter()
+        self._world.catalog.alter(TABLE)
 
     def recreate_table(self) -> None:
         """Somebody drops the table and makes it again."""
         self._tell("table made again")
-        self._world.catalog.drop_and_create()
+        self._world.catalog.drop_and_create(TABLE)
+
+    def alter_quarantine(self) -> None:
+        """Somebody else alters the table of the quarantine, or gives it a column for their own notes."""
+        column = self._dice.choice(["", f"note_{self._dice.randint(0, 2)}"])
+        self._tell(f"quarantine altered{column and f': column {column}'}")
+        self._world.catalog.alter(QUARANTINE, column)
+
+    def recreate_quarantine(self) -> None:
+        """Somebody drops the table of the quarantine and makes it again."""
+        self._tell("quarantine made again")
+        self._world.catalog.drop_and_create(QUARANTINE)
+
+    def drop_quarantine(self) -> None:
+        """Somebody has seen enough of it."""
+        self._tell("quarantine dropped")
+        self._world.catalog.drop(QUARANTINE)
 
     def retain(self) -> None:
         """Retention takes records, read or not."""
@@ -185,6 +202,9 @@ _ACTS: list[tuple[Callable[[Troubles], None], int]] = [
     (Troubles.thaw_zombies, 6),
     (Troubles.alter_table, 4),
     (Troubles.recreate_table, 2),
+    (Troubles.alter_quarantine, 4),
+    (Troubles.recreate_quarantine, 2),
+    (Troubles.drop_quarantine, 2),
     (Troubles.retain, 4),
     (Troubles.add_partition, 2),
     (Troubles.recreate_topic, 2),

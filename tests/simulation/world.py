@@ -16,23 +16,27 @@ import structlog
 import millpond.main
 from millpond.config import Config, load
 from tests.simulation.broker import TOPIC, Broker, Clients, SimulatedAdmin, SimulatedConsumer
-from tests.simulation.catalog import DATA_PATH, NAME, NAMESPACE, TABLE, Catalog, CatalogLine
-from tests.simulation.judge import Judge, Reset, ViolationError
+from tests.simulation.catalog import DATA_PATH, NAME, NAMESPACE, TABLE, Catalog
+from tests.simulation.catalog_line import CatalogLine
+from tests.simulation.findings import ViolationError
+from tests.simulation.judge import Judge, Reset
 from tests.simulation.machine import Here, simulated_machine
 from tests.simulation.network import Network, Weather
 from tests.simulation.process import Process, SimulatedMetrics
 from tests.simulation.scheduler import Killed, Scheduler
 from tests.simulation.store import Store, StoreClient
 
-_OVERSHOOT_BYTES = 1024
-"""A consume call brings ten records at least, each of some 30 bytes."""
+_OVERSHOOT_BYTES = 3072
+"""A consume call brings ten records at least: each some 50 bytes of a row, 50 kept, 120 of a copy."""
 
 _TOLD = ("draining", "flushed", "position decided by")
 """What of the service's information belongs in the trace; its warnings all do."""
 
 
 @cache
-def configured(replicas: int, ordinal: int, epoch: str, size_bytes: int, policy: str) -> Config:
+def configured(
+    *, replicas: int, ordinal: int, epoch: str, size_bytes: int, policy: str, quarantine: str
+) -> Config:
     """The configuration of one pod; flushes are smaller than the service allows, to have many."""
     config = load(
         {
@@ -55,6 +59,7 @@ def configured(replicas: int, ordinal: int, epoch: str, size_bytes: int, policy:
             "FLUSH_DEADLINE_S": "90",
             "MILLPOND_GRACE_PERIOD_S": "60",
             "MILLPOND_REPLAY_EPOCH": epoch,
+            "MILLPOND_QUARANTINE": quarantine,
         }
     )
     return replace(config, flush=config.flush.model_copy(update={"size_bytes": size_bytes}))
