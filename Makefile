@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test conformance hoglake mutation lint fmt bench docs lock clean
+.PHONY: help install demo test thorough conformance hoglake mutation lint fmt bench docs lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -23,6 +23,9 @@ demo: $(INSTALLED) ## Kafka to lakehouse on this machine, checked to the last ro
 
 test: $(INSTALLED) ## Unit, integration and end-to-end tests, with coverage
 	@$(BIN)/python -m pytest -n auto --dist loadgroup --cov --cov-report=term-missing:skip-covered $(ARGS)
+
+thorough: $(INSTALLED) ## Twenty times as many odd records as `make test` sends through the decoder
+	@MILLPOND_EXAMPLES=100000 $(BIN)/python -m pytest -n auto --dist loadgroup tests/unit/records/test_any_bytes.py tests/unit/test_two_ways.py $(ARGS)
 
 conformance: ## The live suites of pyhoglake itself against our catalog, on each Python found
 	@PYTHON=$(PYTHON) VENV=$(VENV) .ci/conformance

@@ -28,7 +28,6 @@ from millpond.records import (
 )
 from millpond.records.names import INSERTED_AT
 from millpond.selection import Selection
-from millpond.sink import Flush
 
 _NAMED_KEYS = 20
 _NOT_JSON = frozenset({"json_parse", "not_an_object", "too_deep"})
@@ -58,12 +57,11 @@ class Intake:
         self._failed: Counter[str] = Counter()
         self._misfits: dict[str, _Misfits] = {}
 
-    def expect(self, live: Columns, in_flight: Flush | None = None) -> None:  # noqa: ARG002 - told, and no use
+    def expect(self, live: Columns) -> None:
         """From now on records are read for a table with these columns.
 
-        Not for those that a flush on its way is about to make: their types are guesses until the table has
-        them, and another replica may give them others. A record read by a guess would be left out, or copied
-        to quarantine, for a type its column does not have.
+        Columns that a flush on its way is about to make are none yet: their types are guesses until the
+        table has them, and another replica may give them others.
         """
         self._known = frozenset(live.types).union(
             self._settings.typed_columns, KAFKA_COLUMNS.names, [INSERTED_AT]

@@ -196,8 +196,6 @@ class Loop:
         self._check_topic()
         flush = self._buffer.take(trigger)
         if flush is not None:
-            # The next records are read for the columns this flush is about to make.
-            self._intake.expect(self._publisher.columns(), in_flight=flush)
             self._in_flight = InFlight(self._publisher, flush, deadline)
 
     def _check_topic(self) -> None:

@@ -86,7 +86,7 @@ class Decoder:
         self._limits = limits
         self._rejects_misfits = rejects_misfits
         self._is_fast = is_fast
-        self._keys = Keys(pins, taken, limits.columns)
+        self._keys = Keys(pins, taken, limits.columns, record_bytes=limits.record_bytes)
 
     def expect(self, live: Mapping[str, pa.DataType], required: Collection[str] = frozenset()) -> None:
         """From now on these are the table's columns; a value that does not fit its column becomes null.

@@ -19,6 +19,7 @@ FAST_COLUMNS = 500
 
 _REMEMBERED_KEYS = 100
 _PROBED = 16
+_PROBED_BYTES = 65_536  # a larger record costs more to read twice than its keys are worth
 _RARELY = 0.05
 """Values that a slower reading is not worth: the few records that hold them are read the careful way."""
 
@@ -42,11 +43,14 @@ class Keys:
     All that is learned here changes only how fast records are read, but for the number of new columns.
     """
 
-    def __init__(self, pins: Mapping[str, str], taken: Collection[str], limit: int) -> None:
+    def __init__(
+        self, pins: Mapping[str, str], taken: Collection[str], limit: int, *, record_bytes: int
+    ) -> None:
         self._pinned = {name: PIN_ARROW_TYPES[pin] for name, pin in pins.items()}
         self._units = {name: PIN_UNITS[pin] for name, pin in pins.items() if pin in PIN_UNITS}
         self._taken = frozenset(taken)
         self._limit = limit
+        self._probed_bytes = min(record_bytes, _PROBED_BYTES)
         self.expected: Mapping[str, pa.DataType] = self._pinned
         self.required: frozenset[str] = frozenset()
         self._accepted: dict[str, None] = {}
@@ -109,7 +113,8 @@ class Keys:
         if self._accepted or len(self.expected) > len(self._pinned):
             return
         seen: dict[str, set[type]] = {}
-        for members in map(read_members, values[:_PROBED]):
+        probed = (value for value in values[:_PROBED] if len(value) <= self._probed_bytes)
+        for members in map(read_members, probed):
             if not isinstance(members, Refusal):
                 for name, value in members.items():
                     seen.setdefault(name, set()).add(type(value))

@@ -1,14 +1,21 @@
 """The fast way and the careful way are one: same rows, same misfits, whatever comes."""
 
+import os
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from millpond.records import Decoded, Decoder, Limits
 from millpond.records.pins import PIN_ARROW_TYPES
+
+EXAMPLES = max(1, int(os.environ.get("MILLPOND_EXAMPLES", "5000")) // 10)
+"""Each is several batches of several records."""
+
+pytestmark = pytest.mark.timeout(120 + EXAMPLES // 5)
 
 NAMES = ["a", "b", "c", "d"]
 OTHERS = [
@@ -148,7 +155,7 @@ def outcome(decoded: Decoded) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=2000, deadline=None)
+@settings(max_examples=EXAMPLES)
 @given(batches=BATCHES, pins=PINS, rejects=st.booleans())
 @example(batches=[(({"b": pa.string()}, frozenset()), TEXTS_OF_ALL_KINDS)] * 2, pins={}, rejects=False)
 @example(batches=[(({"a": pa.float64()}, frozenset()), LARGE_NUMBERS)], pins={}, rejects=False)
@@ -167,7 +174,7 @@ def test_both_ways_give_the_same(
         assert outcome(careful.decode(values)) == outcome(fast.decode(values))
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=EXAMPLES // 2)
 @given(st.lists(RECORDS, min_size=1, max_size=4), PINS)
 def test_both_ways_give_the_same_while_there_is_no_table_yet(
     batches: list[list[bytes]], pins: dict[str, str]
@@ -179,7 +186,7 @@ def test_both_ways_give_the_same_while_there_is_no_table_yet(
         assert outcome(careful.decode(values)) == outcome(fast.decode(values))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=EXAMPLES // 4)
 @given(EXPECTED, st.lists(OBJECTS | WRITTEN, max_size=6))
 def test_a_value_means_the_same_whatever_its_neighbours_are(
     expected: dict[str, pa.DataType], values: list[bytes]
