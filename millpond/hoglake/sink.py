@@ -98,7 +98,7 @@ class HoglakeSink:
 
         Raises:
             Fatal: names what is wrong and what to do.
-            Retryable: the table could not be read now.
+            Retryable: catalog or table could not be read now.
         """
         client.bind(deadline)
         try:
