@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test thorough conformance hoglake mutation lint fmt bench docs lock clean
+.PHONY: help install demo test thorough coverage conformance hoglake mutation lint fmt bench docs lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -21,8 +21,11 @@ install: $(INSTALLED) ## Create the environment and install from requirements.lo
 demo: $(INSTALLED) ## Kafka to lakehouse on this machine, checked to the last row
 	@$(BIN)/millpond demo $(ARGS)
 
-test: $(INSTALLED) ## Unit, integration and end-to-end tests, with coverage
-	@$(BIN)/python -m pytest -n auto --dist loadgroup --cov --cov-report=term-missing:skip-covered $(ARGS)
+test: $(INSTALLED) ## Unit, integration and end-to-end tests
+	@$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
+
+coverage: $(INSTALLED) ## Which lines the tests of one process and of the service reach; takes twice their time
+	@$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow" --cov --cov-report=term-missing:skip-covered $(ARGS)
 
 thorough: $(INSTALLED) ## Twenty times as many odd records as `make test` sends through the decoder
 	@MILLPOND_EXAMPLES=100000 $(BIN)/python -m pytest -n auto --dist loadgroup tests/unit/records/test_any_bytes.py tests/unit/test_two_ways.py $(ARGS)

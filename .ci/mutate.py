@@ -131,7 +131,7 @@ def _functions(chosen: list[str], counts: dict[str, Counter[str]]) -> Iterator[S
     prefixes = {path: _prefix(path) for path in chosen}
     _forget_survivors()
     patterns = [f"{prefix}*" for prefix in prefixes.values()]
-    subprocess.run([_MUTMUT, "run", "--max-children", "1", *patterns], cwd=COPY, check=True)
+    subprocess.run([*_fence(), _MUTMUT, "run", "--max-children", "1", *patterns], cwd=COPY, check=True)
     listed = _run([_MUTMUT, "results", "--all", "true"])
     for name, fate in re.findall(r"^\s*(millpond\S+): (.+)$", listed.stdout, re.MULTILINE):
         for path in (path for path, prefix in prefixes.items() if name.startswith(prefix)):
@@ -139,6 +139,16 @@ def _functions(chosen: list[str], counts: dict[str, Counter[str]]) -> Iterator[S
             if fate in _ALIVE:
                 shown = _run([_MUTMUT, "show", name])
                 yield Survivor(name, shown.stdout)
+
+
+def _fence() -> list[str]:
+    """What keeps mutmut to its own processes, where the system has it.
+
+    It ends slow children by their number, which may belong to somebody else by then.
+    """
+    unshare = [shutil.which("unshare") or "", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
+    is_there = bool(unshare[0]) and subprocess.run([*unshare, "true"], check=False).returncode == 0
+    return unshare if is_there else []
 
 
 def _forget_survivors() -> None:

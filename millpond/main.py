@@ -15,7 +15,7 @@ from millpond import __version__, logs
 from millpond.config import Config, load
 from millpond.consumer import TopicConsumer
 from millpond.deadline import Deadline, SideCalls, Watchdog
-from millpond.errors import ConfigError, DeadlineExceeded, Exhausted, Fatal, MillpondError, Retryable
+from millpond.errors import ConfigError, DeadlineExceeded, Exhausted, Fatal, MillpondError
 from millpond.flush import Publisher
 from millpond.health import Health
 from millpond.hoglake import NO_COLUMNS, HoglakeSink, connect
@@ -30,6 +30,7 @@ from millpond.reset_policy import StartRules
 from millpond.selection import Selection
 from millpond.server import OperatorServer
 from millpond.sink import Source
+from millpond.start_step import until_through
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -138,7 +139,12 @@ class Service:
         config = self._config
         token = token_source(config, self._metrics)
         consumer = self._consumer = TopicConsumer(config, self._metrics, self._side_calls, token=token)
-        sink = self._sink = HoglakeSink.open(
+        sink = self._sink = until_through(lambda: self._open_sink(deadline), deadline)
+        return consumer, sink
+
+    def _open_sink(self, deadline: Deadline) -> HoglakeSink:
+        config = self._config
+        return HoglakeSink.open(
             connect(config.hoglake),
             config.hoglake,
             config.records.sort_by,
@@ -150,7 +156,6 @@ class Service:
             fixed_columns=KAFKA_COLUMNS if config.records.kafka_columns else NO_COLUMNS,
             quarantines=config.records.quarantine == "table",
         )
-        return consumer, sink
 
     def _plan(self, consumer: TopicConsumer, sink: HoglakeSink, deadline: Deadline) -> Loop:
         """The topic shared out, every position settled: a loop that is ready to run."""
@@ -202,27 +207,21 @@ class Service:
     def _recover(
         self, consumer: TopicConsumer, sink: HoglakeSink, source: Source, layout: Layout, deadline: Deadline
     ) -> Recovered:
-        """Recovery, tried again while there is time: a coordinator may be moving when we start."""
+        """Recovery; a coordinator may be moving when we start."""
         kafka = self._config.kafka
         rules = StartRules(kafka.auto_offset_reset, kafka.on_data_loss == "fail", kafka.start_at)
-        delay = 0.25
-        while True:
-            try:
-                return recover(
-                    consumer,
-                    sink,
-                    source,
-                    layout=layout,
-                    rules=rules,
-                    metrics=self._metrics,
-                    deadline=deadline,
-                )
-            except Retryable as error:
-                if deadline.remaining() <= delay:
-                    raise Fatal(f"start-up did not get through in {START_SECONDS:g} s: {error}") from error
-                self._log.warning("start-up step failed, trying again", error=str(error))
-                deadline.sleep(delay)
-                delay *= 2
+        return until_through(
+            lambda: recover(
+                consumer,
+                sink,
+                source,
+                layout=layout,
+                rules=rules,
+                metrics=self._metrics,
+                deadline=deadline,
+            ),
+            deadline,
+        )
 
     def _close(self) -> int:
         """Let go of everything, the operator's port last; 0, or the code of what went wrong there."""

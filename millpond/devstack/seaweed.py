@@ -78,8 +78,10 @@ class SeaweedStore(ObjectStore):
     def clean_up(self) -> None:
         """Remove the Unix sockets it opens in /tmp and leaves there when it is killed."""
         for role, port in self._ports.items():
-            Path(f"/tmp/seaweedfs-{role}-{port}.sock").unlink(missing_ok=True)  # noqa: S108 - its own fixed place
-        # A gRPC port that was taken moves to another: only the log tells which sockets these are.
+            for name in (f"{role}-{port}", f"{role}-grpc-{port + _GRPC_OFFSET}"):
+                Path(f"/tmp/seaweedfs-{name}.sock").unlink(missing_ok=True)  # noqa: S108 - its own fixed place
+        # A gRPC port that was taken moves to another: only the log tells which sockets these are. One that
+        # was opened just before the end may not have been logged, so that both ways are needed.
         for line in self.log_lines():
             if found := _SOCKET_LINE.search(line):
                 Path(found[1]).unlink(missing_ok=True)

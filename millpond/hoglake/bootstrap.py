@@ -11,11 +11,12 @@ from botocore.exceptions import (
     NoCredentialsError,
     ReadTimeoutError,
 )
-from pyhoglake import AlreadyExistsError, Catalog, HoglakeError, NotFoundError
+from pyhoglake import AlreadyExistsError, Catalog, HoglakeError, MalformedResponseError, NotFoundError
 
 from millpond.deadline import Deadline, SideCalls
-from millpond.errors import DeadlineExceeded, Fatal
+from millpond.errors import DeadlineExceeded, Fatal, MillpondError, Retryable
 from millpond.hoglake.client import CatalogClient
+from millpond.hoglake.judgement import is_transient
 from millpond.hoglake.store import BoundedStore
 from millpond.logs import logger
 from millpond.metrics import Metrics
@@ -54,7 +55,7 @@ def resolve_catalog(client: CatalogClient, settings: HoglakeSettings) -> Catalog
     """The configured catalog, created when it is missing and HOGLAKE_DATA_PATH says where.
 
     Raises:
-        Fatal: names the server, the catalog and what to do.
+        Fatal, Retryable: names the server, the catalog and what to do.
     """
     try:
         return client.catalog(settings.catalog)
@@ -79,8 +80,10 @@ def _create(client: CatalogClient, name: str, data_path: str) -> Catalog:
         return client.catalog(name)  # another replica was faster
 
 
-def _unreachable(settings: HoglakeSettings, error: Exception) -> Fatal:
-    return Fatal(
+def _unreachable(settings: HoglakeSettings, error: Exception) -> MillpondError:
+    is_other_server = isinstance(error, MalformedResponseError)
+    outcome = Retryable if is_transient(error) and not is_other_server else Fatal
+    return outcome(
         f"the hoglake server at {settings.url} did not give catalog {settings.catalog!r} "
         f"({type(error).__name__}: {error}); check HOGLAKE_URL, the network, and that the server is up"
     )

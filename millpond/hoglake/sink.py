@@ -108,7 +108,7 @@ class HoglakeSink:
 
         Raises:
             Fatal: names what is wrong and what to do.
-            Retryable: the table could not be read now.
+            Retryable: catalog or table could not be read now.
         """
         client.bind(deadline)
         try:
@@ -173,6 +173,7 @@ class HoglakeSink:
             self._prepared = self._translating(
                 lambda: self._preparer.prepare(source, flush, deadline), "preparing a flush"
             )
+        self._check_table(self._prepared)
 
     def publish(self, source: Source, flush: Flush, deadline: Deadline) -> Receipt:
         """Send the commit of `flush`. After Retryable, prepare again: what can still be used is kept.
@@ -205,7 +206,7 @@ class HoglakeSink:
             if judgement.outcome is not Outcome.OPEN:
                 prepared.in_doubt = was_in_doubt and judgement.outcome is Outcome.REFUSED
             return self._refused(error, judgement, prepared, source)
-        if was_in_doubt and not self._is_live(prepared):
+        if was_in_doubt and prepared.rows and not self._is_live(prepared):
             self._prepared = None
             raise self._made_again(prepared)
         if prepared.sent > 1:
@@ -214,14 +215,27 @@ class HoglakeSink:
         quarantined = sum(prepared.quarantined.values())
         return Receipt(result.snapshot_id, prepared.rows, len(prepared.uris), quarantined)
 
+    def _check_table(self, prepared: Prepared) -> None:
+        """A flush without rows is for the table of today, too.
+
+        Its request has no file for the table, and so no guard that the catalog would look at; published
+        under the key of an earlier table it would be published again by the next start.
+
+        Raises:
+            Retryable: the table was made again; the flush has to be prepared anew.
+        """
+        if not prepared.rows and not prepared.in_doubt and not self._is_live(prepared):
+            self._discard("table_recreated")
+            self._table.forget()
+            raise Retryable(f"the flush is prepared anew: table {self._table} was dropped and made again")
+
     def _is_live(self, prepared: Prepared) -> bool:
         """Whether what was published under this key is in the table of today.
 
         A receipt answers whatever became of its table (contract 5.3): after a lost reply the table may have
         been dropped and made again, without the rows.
         """
-        self._table.forget_shape()
-        shape = self._existing_table()
+        shape = self._table_of_today()
         return shape is not None and self._table.destination(shape) == prepared.destination
 
     def _made_again(self, prepared: Prepared) -> Retryable:
@@ -300,7 +314,7 @@ class HoglakeSink:
 
         The server does not always say which table it means. Believed once; the next refusal counts.
         """
-        if not prepared.quarantined or self._quarantine_in_doubt or not self._is_live(prepared):
+        if not prepared.quarantined or self._quarantine_in_doubt or self._table_of_today() is None:
             return False
         self._quarantine_in_doubt = True
         return True
@@ -312,6 +326,10 @@ class HoglakeSink:
     def _forget_tables(self) -> None:
         self._table.forget()
         self._quarantine.forget()
+
+    def _table_of_today(self) -> Shape | None:
+        self._table.forget_shape()
+        return self._existing_table()
 
     def _existing_table(self) -> Shape | None:
         return self._translating(self._table.existing, "reading the table")

@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyhoglake import Catalog, NotFoundError, Table, TableInfo
 
 from millpond.deadline import Clock
-from millpond.errors import Fatal
+from millpond.errors import Fatal, Retryable
 from millpond.hoglake.client import CatalogClient
 from millpond.hoglake.conform import columns_of
 from millpond.hoglake.evolve import create_table, evolve, namespace_of, reconcile
@@ -78,7 +78,17 @@ class LiveTable:
 
         Raises:
             Fatal: it cannot have the configured layout.
+            Retryable: it may be dropped at any time, and was meanwhile.
         """
+        try:
+            return self._made_for(batch)
+        except NotFoundError as error:
+            if self._layout is not None:
+                raise
+            self._cache.drop_table()
+            raise Retryable(f"table {self} was dropped while it was made ready: {error}") from error
+
+    def _made_for(self, batch: pa.Table) -> Shape:
         shape = self.existing()
         if self._layout is not None:
             batch = with_partition_columns(batch, shape.info if shape else None, self._layout)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from millpond.devstack.demo.checks import compare_rows
 from millpond.devstack.demo.source import FLIGHTS, FLIGHTS_LAYOUT, RecordFile
 from millpond.devstack.stack import Stack
@@ -12,6 +14,8 @@ from tests.pipeline import Pipeline, metric, wait_until
 FLIGHT_COUNT = 27_004
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_the_flights_cut_in_two_by_sigterm_arrive_once_each(
     stack: Stack, pipelines: Callable[..., Pipeline]
 ) -> None:

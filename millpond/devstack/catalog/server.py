@@ -15,6 +15,9 @@ from millpond.devstack.catalog.hang_up import HangUpProtocol
 from millpond.devstack.catalog.settings import CatalogSettings
 
 _GRACE_SECONDS: Final = 1
+_KEEP_ALIVE_SECONDS = (
+    75  # longer than any client keeps an idle connection: it is not hung up on while it asks
+)
 
 
 class NotLoopbackError(ValueError):
@@ -42,6 +45,7 @@ def serve(settings: CatalogSettings, *, host: str, port: int) -> None:
         access_log=False,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
     )
     control = ", faults on order under /_control" if settings.control else ""
     banner = f"development catalog, not hoglake: {url} database {settings.database}{control}\n"

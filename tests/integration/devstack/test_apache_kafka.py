@@ -8,8 +8,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from millpond.deadline import Deadline
 from millpond.devstack.apache_kafka import ApacheKafka
 from millpond.devstack.errors import BrokerRefusedError, MissingToolError, PartFailedError
 from millpond.devstack.fault_proxy import FaultProxy
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from tests.integration.devstack.conftest import Folders
 
 SECONDS = 10.0
+_RECOVERING = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+}
 TOPIC = "flights"
 FIRST = TopicPartition(TOPIC, 0)
 
@@ -50,11 +56,23 @@ def consumer_of(kafka: ApacheKafka) -> Consumer:
 
 
 def state(kafka: ApacheKafka) -> tuple[tuple[int, int], int, str | None]:
-    """Watermarks, committed offset and its metadata of partition 0."""
+    """Watermarks, committed offset and its metadata of partition 0.
+
+    A broker that is up again answers before it leads its partitions.
+    """
     with closing(consumer_of(kafka)) as consumer:
-        low, high = consumer.get_watermark_offsets(FIRST, timeout=SECONDS)
-        (committed,) = consumer.committed([FIRST], timeout=SECONDS)
-        return (low, high), committed.offset, committed.metadata
+        deadline = Deadline(SECONDS)
+        while True:
+            try:
+                low, high = consumer.get_watermark_offsets(FIRST, timeout=SECONDS)
+                (committed,) = consumer.committed([FIRST], timeout=SECONDS)
+            except KafkaException as error:
+                if error.args[0].code() not in _RECOVERING:
+                    raise
+                deadline.check("asking the broker")
+                deadline.sleep(0.1)
+            else:
+                return (low, high), committed.offset, committed.metadata
 
 
 def test_it_serves_what_the_mock_broker_serves(broker: ApacheKafka) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from millpond import logs
-from millpond.config import load
+from millpond.config import Config, load
 from millpond.deadline import Deadline, SideCalls
 from millpond.errors import MillpondError
 from millpond.flush import Publisher
@@ -25,6 +25,7 @@ from millpond.hoglake import HoglakeSink, connect
 from millpond.metrics import Metrics
 from millpond.offset_metadata import CommitMetadata
 from millpond.sink import Flush
+from millpond.start_step import until_through
 from tests.integration.sink.writing import LAYOUT, SOURCE, flush_of
 from tests.unit.fakes import FakeLog
 
@@ -82,16 +83,7 @@ class Writer:
 
     def _publish(self) -> None:
         config = load(os.environ)
-        sink = HoglakeSink.open(
-            connect(config.hoglake),
-            config.hoglake,
-            config.records.sort_by,
-            self._metrics,
-            SideCalls(),
-            ordinal=self._number,
-            version="test",
-            deadline=Deadline(_START_SECONDS),
-        )
+        sink = self._open(config)
         first = self._number * _FAR
         log = FakeLog({self._number: first}, metadata=CommitMetadata(0, str(LAYOUT), SOURCE.topic_id))
         source = replace(SOURCE, replay_epoch=config.flush.replay_epoch)
@@ -107,6 +99,22 @@ class Writer:
         while time.monotonic() < until:
             self._flush(publisher, first + len(self._numbers))
         sink.close()
+
+    def _open(self, config: Config) -> HoglakeSink:
+        deadline = Deadline(_START_SECONDS)
+        return until_through(
+            lambda: HoglakeSink.open(
+                connect(config.hoglake),
+                config.hoglake,
+                config.records.sort_by,
+                self._metrics,
+                SideCalls(),
+                ordinal=self._number,
+                version="test",
+                deadline=deadline,
+            ),
+            deadline,
+        )
 
     def _flush(self, publisher: Publisher, first: int, *, late: Any = None) -> None:
         numbers = range(first, first + ROWS)
