@@ -287,7 +287,9 @@ class HoglakeSink:
         """A 422: the key is taken, or the payload is wrong. Only the receipt tells (contract 19.4)."""
         published = self._receipt(prepared.key, source, prepared.destination)
         if published is None:
-            is_quarantine = self._is_quarantine(prepared)
+            # The server does not say which table it means. Believed once; the next refusal counts.
+            is_quarantine = not self._quarantine_in_doubt and self._is_quarantine(prepared)
+            self._quarantine_in_doubt |= is_quarantine
             self._discard("commit_refused")
             if is_quarantine:
                 self._quarantine.forget()
@@ -310,14 +312,8 @@ class HoglakeSink:
         return Receipt(published.snapshot, 0, 0)
 
     def _is_quarantine(self, prepared: Prepared) -> bool:
-        """Whether a refusal is about the table of the quarantine, which may be dropped or renamed any time.
-
-        The server does not always say which table it means. Believed once; the next refusal counts.
-        """
-        if not prepared.quarantined or self._quarantine_in_doubt or self._table_of_today() is None:
-            return False
-        self._quarantine_in_doubt = True
-        return True
+        """Whether the table a commit misses is that of the quarantine, which may be dropped at any time."""
+        return bool(prepared.quarantined) and self._table_of_today() is not None
 
     def _forget_shapes(self) -> None:
         self._table.forget_shape()

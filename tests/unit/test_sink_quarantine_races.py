@@ -108,6 +108,16 @@ def test_a_dropped_quarantine_is_not_taken_for_the_table_that_was_made_again(
     assert [13, 14, 15] == _offsets(lake)
 
 
+def test_a_quarantine_dropped_at_each_attempt_stops_nothing(quarantining: Writer, lake: Lake) -> None:
+    flush = _misfits(13, 15)
+    lake.transport.faults.extend([after(lambda: _drop(lake, QUARANTINE))] * 2)
+    for _ in range(2):
+        with pytest.raises(Retryable, match="table_dropped"):
+            quarantining.write(flush)
+    quarantining.write(flush)
+    assert [13, 14, 15] == _offsets(lake)
+
+
 def test_a_quarantine_dropped_as_soon_as_it_was_made_is_made_once_more(lake: Lake) -> None:
     writer = Writer(lake)
     writer.write(flush_of([1, 2]))
