@@ -47,7 +47,8 @@ class Buffer:
         if chunk.quarantined is not None and chunk.quarantined.num_rows:
             self._quarantined.append(chunk.quarantined)
         self.rows += chunk.batch.num_rows
-        self.bytes += chunk.nbytes
+        self.bytes += chunk.nbytes + chunk.kept_bytes
+        self._kept_bytes += chunk.kept_bytes
         self.records += chunk.records
         self.lost += chunk.lost
         for partition, offset in end.items():
@@ -83,7 +84,7 @@ class Buffer:
             end=self._end,
             batches=tuple(self._batches),
             rows=self.rows,
-            arrow_bytes=self.bytes,
+            arrow_bytes=self.bytes - self._kept_bytes,
             trigger=trigger,
             inserted_at=datetime.now(UTC),
             again=self._again,
@@ -98,4 +99,4 @@ class Buffer:
         self._batches: list[pa.RecordBatch] = []
         self._again: dict[int, ReadAgain] = {}
         self._quarantined: list[pa.RecordBatch] = []
-        self.rows = self.bytes = self.records = self.lost = 0
+        self.rows = self.bytes = self.records = self.lost = self._kept_bytes = 0

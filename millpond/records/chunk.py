@@ -48,9 +48,8 @@ class Chunk:
 
     @property
     def nbytes(self) -> int:
-        """Memory it takes."""
-        others = 0 if self.quarantined is None else int(self.quarantined.nbytes)
-        return int(self.batch.nbytes) + others + self.kept_bytes
+        """Memory its Arrow data takes."""
+        return int(self.batch.nbytes) + (0 if self.quarantined is None else int(self.quarantined.nbytes))
 
 
 @dataclass(frozen=True, slots=True)

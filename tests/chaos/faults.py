@@ -18,7 +18,7 @@ import httpx
 
 import millpond.consumer
 import millpond.hoglake.prepare
-import millpond.loop
+import millpond.intake
 from millpond.consumer import TopicConsumer
 from millpond.flush import Publisher
 from millpond.hoglake import HoglakeSink
@@ -148,7 +148,7 @@ def arm(faults: Sequence[Fault], tell: Callable[..., None]) -> None:
     _replace(TopicConsumer, "committed", partial(stepping, after=(Step.POSITIONS_READ, Step.LOOKED)))
     _replace(CatalogClient, "receipt", partial(stepping, after=(Step.RECEIPT_READ,)))
     _replace(TopicConsumer, "consume", partial(stepping, after=(Step.CONSUMED,), counts=bool))
-    _replace(millpond.loop, "decode_messages", partial(stepping, after=(Step.DECODED,), counts=_has_rows))
+    _replace(millpond.intake, "decode_messages", partial(stepping, after=(Step.DECODED,), counts=_has_rows))
     _replace(millpond.hoglake.prepare, "group_rows", partial(stepping, after=(Step.GROUPED,)))
     _replace(HoglakeSink, "published_since", partial(stepping, after=(Step.HISTORY_READ,)))
     _replace(HoglakeSink, "prepare", partial(stepping, after=(Step.PREPARED,)))

@@ -139,7 +139,7 @@ def test_what_goes_to_quarantine_and_what_is_kept_take_room_and_leave_with_the_f
     assert (8 + 24 + 16 + 100, 5, 2) == (buffer.bytes, buffer.records, buffer.lost)
     flush = buffer.take("size")
     assert flush is not None
-    assert ((misfits,), {1: again}) == (flush.quarantined, flush.again)
+    assert ((misfits,), {1: again}, 8 + 24 + 16) == (flush.quarantined, flush.again, flush.arrow_bytes)
     assert (0, 0, 0) == (buffer.bytes, buffer.records, buffer.lost)
     buffer.add(rows(1), positions({0: 17}))
     flush = buffer.take("size")
