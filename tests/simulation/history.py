@@ -49,7 +49,7 @@ class History:
         self.world = World(seed, partitions=plan.randint(1, 3), weather=Weather(*[trouble] * 5))
         self.pods = StatefulSet(
             self.world,
-            size_bytes=plan.choice([90, 180, 360]),
+            size_bytes=plan.choice([120, 240, 480]),
             policy=policy,
             quarantine=quarantine,
         )
