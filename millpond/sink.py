@@ -58,7 +58,10 @@ class Flush:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """The destination has the flush. The counts are 0 when an earlier attempt had put it there."""
+    """The destination has the flush. The counts are 0 when an earlier attempt had put it there.
+
+    All is 0, the snapshot too, where nothing of the flush was left to be published.
+    """
 
     snapshot: int
     rows: int

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyhoglake import Table, ValidationError
+from pyhoglake import Table, TableInfo, ValidationError
 
 from millpond.deadline import Deadline, SideCalls
 from millpond.errors import Retryable
@@ -24,6 +24,7 @@ from millpond.hoglake.tables import LiveTable
 from millpond.hoglake.uploads import Fate
 from millpond.metrics import Metrics
 from millpond.records.chunk import Columns, Settled, settle
+from millpond.records.quarantine import QUARANTINE_COLUMNS
 from millpond.sink import Flush, Source
 
 _ROUNDS = 4
@@ -108,20 +109,12 @@ class Preparer:
             return self._prepare(source, flush, deadline)
 
     def _prepare(self, source: Source, flush: Flush, deadline: Deadline) -> Prepared:
-        shape, settled = self._settled(flush)
-        misfits = [*flush.quarantined, *settled.quarantined]
-        appends = []
-        if misfits:
-            rows = stamp(pa.Table.from_batches(misfits), flush.inserted_at)
-            place, is_altered = _made_for(self._quarantine, rows)
-            appends.append(self._append(place, rows, ()))
-            if is_altered:
-                # One basis for both tables: what was read of the other one must not be older than the change.
-                self._table.forget_shape()
-                shape, settled = self._settled(flush)
+        shape, settled, place, misfits = self._both_settled(flush)
         main = self._append(shape, stamp(settled.table, flush.inserted_at), self._layout.sort_by)
-        appends.insert(0, main)
-        by_reason = Counter(reason for batch in misfits for reason in batch.column("reason").to_pylist())
+        appends = [main]
+        if place is not None:
+            appends.append(self._append(place, misfits, ()))
+        by_reason = Counter(misfits.column("reason").to_pylist())
         if main.grouped.unsorted_rows:
             self._metrics.sort_skipped.inc(main.grouped.unsorted_rows, reason=main.grouped.unsorted_reason)
         destination = self._table.destination(shape)
@@ -156,10 +149,30 @@ class Preparer:
             settled = settle(flush.batches, flush.again, live)
             shape, is_altered = _made_for(self._table, stamp(settled.table, flush.inserted_at))
             if is_altered:
-                self._quarantine.forget_shape()  # as in `_prepare`
+                self._quarantine.forget_shape()  # as in `_both_settled`
             if not flush.again or columns_of(shape.info) == live:
                 return shape, settled
         raise Retryable(f"table {self._table} is altered by others all the time")
+
+    def _both_settled(self, flush: Flush) -> tuple[Shape, Settled, Shape | None, pa.Table]:
+        """The same, and the rows of the quarantine with its table, None where there are none.
+
+        Raises:
+            Retryable: others alter one of the tables all the time.
+        """
+        for _ in range(_ROUNDS):
+            shape, settled = self._settled(flush)
+            batches = [*flush.quarantined, *settled.quarantined]
+            misfits = stamp(pa.Table.from_batches(batches, QUARANTINE_COLUMNS), flush.inserted_at)
+            if not batches:
+                return shape, settled, None, misfits
+            place, is_altered = _made_for(self._quarantine, misfits)
+            if not is_altered:
+                return shape, settled, place, misfits
+            # One basis for both tables: what was read of the other one must not be older than the change. It
+            # is settled anew, because records may be misfits by the types it has now.
+            self._table.forget_shape()
+        raise Retryable(f"table {self._quarantine} is altered by others all the time")
 
     def _append(self, shape: Shape, table: pa.Table, sort_by: Sequence[str]) -> _Append:
         conformed = conform(table, shape.info)
@@ -183,6 +196,8 @@ class Preparer:
             there, uncertain = uploads.those(Fate.THERE), uploads.those(Fate.UNCERTAIN)
             report_orphans(self._metrics, "prepare_failed", there, uncertain=uncertain)
             raise
+        if not payloads:
+            return {"appends": []}
         return {
             **payloads[0],
             "appends": [group for payload in payloads for group in payload["appends"]],
@@ -204,4 +219,9 @@ def _made_for(table: LiveTable, rows: pa.Table) -> tuple[Shape, bool]:
     """The table with the columns of `rows`, and whether it was there before and had to be altered."""
     before = table.existing()
     shape = table.made_for(rows)
-    return shape, before is not None and shape is not before
+    # Read anew is not altered: a table that refuses a column is read anew for each flush.
+    return shape, before is not None and _definition(shape.info) != _definition(before.info)
+
+
+def _definition(info: TableInfo) -> tuple[object, ...]:
+    return info.columns, info.partition_spec, info.sort_spec

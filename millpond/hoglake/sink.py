@@ -184,6 +184,9 @@ class HoglakeSink:
         prepared = self._prepared
         if prepared is None or prepared.flush is not flush:
             raise RuntimeError("a flush is published before it is prepared")
+        if not prepared.uris:  # read by the types of the table, none of its records makes a row
+            self._prepared = None
+            return Receipt(0, 0, 0)
         self._client.bind(deadline)
         return self._publish(prepared, source, deadline)
 

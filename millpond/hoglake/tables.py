@@ -90,8 +90,10 @@ class LiveTable:
 
     def _made_for(self, batch: pa.Table) -> Shape:
         shape = self.existing()
-        if self._layout is not None:
-            batch = with_partition_columns(batch, shape.info if shape else None, self._layout)
+        # Without a row nothing tells the types of its columns, and a guess would stay for good.
+        layout = self._layout if batch.num_rows else None
+        if layout is not None:
+            batch = with_partition_columns(batch, shape.info if shape else None, layout)
         if shape is None:
             namespace = namespace_of(self._catalog, self._settings.namespace)
             create_table(namespace, self._settings.table, batch)
@@ -99,8 +101,8 @@ class LiveTable:
         info = evolve(shape.handle, shape.info, batch, self._metrics)
         if info is not shape.info:
             shape = self._adopt(shape.handle, info)
-        if self._layout is not None and self._layout.partition_by and shape.info.partition_spec is None:
-            raise Fatal(f"table {self} could not be given the columns of {self._layout}")
+        if layout is not None and layout.partition_by and shape.info.partition_spec is None:
+            raise Fatal(f"table {self} could not be given the columns of {layout}")
         return shape
 
     def columns(self) -> Columns:

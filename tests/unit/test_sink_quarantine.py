@@ -13,6 +13,7 @@ from pyhoglake import DataFile, ops
 
 from millpond.errors import Fatal, Retryable
 from millpond.hoglake.ledger import read_ledger
+from millpond.hoglake.shape import Shape
 from millpond.records import QUARANTINE_COLUMNS, Columns, Misfit, Reread, quarantined
 from millpond.sink import Flush
 from tests.unit.fakes import INSERTED_AT, value
@@ -265,3 +266,72 @@ def test_a_column_that_another_writer_gave_its_type_first_is_read_again(
     quarantining.write(flush)
     assert {pa.bool_()} == set(asked)
     assert (ALL[:3], [12, 13]) == (numbers(lake), offsets(lake))
+
+
+def test_a_first_flush_without_rows_does_not_decide_what_partition_columns_are(lake: Lake) -> None:
+    """Nothing tells their types yet, and text would have stayed for good."""
+    writer = Writer(lake, HOGLAKE_PARTITION_BY="n", MILLPOND_SORT_BY="")
+    writer.write(replace(flush_of([], start=12, end=13), batches=(), quarantined=[misfits(12)]))
+    assert ["_inserted_at"] == [column.name for column in lake.table.info().columns]
+    writer.write(flush_of([3, 4], start=13))
+    assert "long" == next(column.type for column in lake.table.info().columns if column.name == "n")
+    assert [("3",), ("4",)] == sorted(tuple(file.partition_values or ()) for file in files(lake, "events"))
+
+
+def test_a_flush_of_which_nothing_makes_a_row_any_more_moves_on_without_a_commit(
+    writer: Writer, lake: Lake
+) -> None:
+    """MILLPOND_ON_MISMATCH=reject with MILLPOND_QUARANTINE=skip, and another replica gave the type."""
+    flush = flush_of(["x"], start=12)
+    nothing = Reread(pa.record_batch({"n": pa.array([], pa.int64())}), misfits(12).slice(0, 0))
+    receipt = writer.write(replace(flush, again={0: lambda _: nothing}))
+    assert (0, 0, 0) == (receipt.snapshot, receipt.rows, receipt.quarantined)
+    assert 0 == lake.transport.commits()
+
+
+def test_what_becomes_a_misfit_while_the_quarantine_is_altered_is_in_it(
+    quarantining: Writer, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is looked at again then, and somebody may have given the column another type meanwhile."""
+    quarantine = quarantining.sink._quarantine
+    alter(lake, ops.drop_column("detail"))
+    quarantine.forget_shape()
+    made_for = quarantine.made_for
+
+    def meanwhile(rows: pa.Table) -> Shape:
+        monkeypatch.undo()
+        lake.table.alter([ops.drop_column("late")])
+        lake.table.alter([ops.add_column("late", pa.bool_())])
+        return made_for(rows)
+
+    def again(columns: Columns) -> Reread:
+        is_misfit = columns.types["late"] == pa.bool_()
+        row = pa.record_batch({"n": [3], "side": ["0"], "late": ["x"]})
+        return Reread(row.slice(0, 0 if is_misfit else 1), misfits(13).slice(0, int(is_misfit)))
+
+    monkeypatch.setattr(quarantine, "made_for", meanwhile)
+    batch = pa.record_batch({"n": [3], "side": ["0"], "late": ["x"]})
+    flush = replace(flush_of([3], start=13, end=15), batches=[batch], again={0: again})
+    quarantining.write(replace(flush, quarantined=[misfits(14)]))
+    assert [12, 13, 14] == offsets(lake)
+
+
+def test_a_column_that_the_quarantine_refuses_stops_nothing(
+    quarantining: Writer, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is read anew for each flush, which is no reason to wait until nobody alters it."""
+    alter(lake, ops.drop_column("detail"))
+    quarantining.sink._forget_shapes()
+    send = lake.transport.send
+
+    def refuse(request: httpx.Request) -> httpx.Response:
+        is_alter = request.method == "PATCH" or request.url.path.endswith("/alter")
+        return (
+            httpx.Response(422, json={"error": "validation", "message": "no"}) if is_alter else send(request)
+        )
+
+    monkeypatch.setattr(lake.transport, "send", refuse)
+    quarantining.write(with_misfits(flush_of([3], start=13)))
+    monkeypatch.undo()
+    assert [12, 13] == offsets(lake)
+    assert 1 == value(quarantining.metrics, "millpond_errors_total", type="schema")
