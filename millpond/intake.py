@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -33,14 +34,21 @@ _NAMED_KEYS = 20
 _NOT_JSON = frozenset({"json_parse", "not_an_object", "too_deep"})
 """These count as `json_parse` where records are counted that made no row (behaviour 2)."""
 
+MESSAGE_BYTES = 256
+"""What a message takes beside its value and its key: 177 measured, and a topic name of its own."""
+
 _ROW = "row number"  # no column of a table can be called so
 
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """The records behind the rows of a batch; `told` are the indices of those in quarantine already."""
+    """The records behind the rows of a batch, which has these `columns`.
+
+    `told` are the indices of those in quarantine already.
+    """
 
     messages: Sequence[Message]
+    columns: frozenset[str]
     told: frozenset[int]
 
 
@@ -107,6 +115,7 @@ class Intake:
         told = {misfit.index for misfit in decoded.misfits}
         kept = _Open(
             [messages[index] for index in indices],
+            frozenset(decoded.batch.schema.names),
             frozenset(number for number, index in enumerate(indices) if index in told),
         )
         return replace(
@@ -169,8 +178,17 @@ def _read_again(settings: RecordSettings, kept: _Open, columns: Columns) -> Rere
     decoded = decode_messages(decoder, kept.messages, kafka_columns=settings.kafka_columns)
     news = [misfit for misfit in decoded.misfits if misfit.index not in kept.told]
     rows = quarantined(kept.messages, [] if settings.quarantine == "skip" else news)
-    return Reread(decoded.batch, rows)
+    names = kept.columns.union(columns.types, [INSERTED_AT])
+    return Reread(_without_more_columns(decoded.batch, names), rows)
+
+
+def _without_more_columns(batch: pa.RecordBatch, names: AbstractSet[str]) -> pa.RecordBatch:
+    """`batch` without columns for which there was no room when its records came: those are told already."""
+    more = [name for name in batch.schema.names if name not in names]
+    if len(more) == batch.num_columns:  # rows are counted by a column
+        batch = batch.append_column(INSERTED_AT, pa.nulls(batch.num_rows))
+    return batch.drop_columns(more)
 
 
 def _bytes_of(message: Message) -> int:
-    return len(message.value() or b"") + len(message.key() or b"")
+    return MESSAGE_BYTES + len(message.value() or b"") + len(message.key() or b"")

@@ -61,7 +61,8 @@ class Keys:
 
     def expect(self, live: Mapping[str, pa.DataType], required: Collection[str]) -> None:
         """From now on these are the table's columns; those `required` may not be null."""
-        known = {name: kind for name, kind in live.items() if self.is_column(name)} | self._pinned
+        known = {name: kind for name, kind in live.items() if self.is_column(name)}
+        known |= {name: kind for name, kind in self._pinned.items() if _takes(known.get(name, kind), kind)}
         may_not_be_null = frozenset(
             name for name in required if name not in self._taken and name != INSERTED_AT
         )
@@ -166,6 +167,11 @@ class Keys:
             if reading is not None:
                 columns[name] = Column(kind, reading, self.unit(name), is_required=name in self.required)
         return columns
+
+
+def _takes(live: pa.DataType, pinned: pa.DataType) -> bool:
+    """Whether a column holds every value of a pin. Else its type decides: the sink would lose the others."""
+    return live in {pinned, pa.string()} or (pinned == TIMESTAMPTZ and live == pa.timestamp("us"))
 
 
 def _can_be_asked_for(name: str) -> bool:

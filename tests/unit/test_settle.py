@@ -2,13 +2,14 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.intake import Intake
+from millpond.intake import MESSAGE_BYTES, Intake
 from millpond.records import Chunk, Columns, settle
 from millpond.records.chunk import Settled
 from millpond.selection import Selection
@@ -125,10 +126,45 @@ def test_only_rows_the_filters_let_through_are_kept_and_read_again() -> None:
         MILLPOND_FILTER_KEEP_FIELD_NAME="n",
         MILLPOND_FILTER_VALUES="1,3",
     )
-    assert chunk.kept_bytes == len('{"n":1,"v":1e5}{"n":3,"v":"x"}')
+    assert chunk.kept_bytes == len('{"n":1,"v":1e5}{"n":3,"v":"x"}') + 2 * MESSAGE_BYTES
     result = settled([chunk], {"n": pa.int64(), "v": pa.string()})
     assert ["1e5", "x"] == result.table.column("v").to_pylist()
     assert "row number" not in result.table.column_names
+
+
+def test_reading_again_brings_no_column_that_there_was_no_room_for() -> None:
+    """The record is in quarantine for it already, and each batch alone would have room for it."""
+    texts = ['{"a":"x","b":1,"c":1}', '{"a":1,"d":1}', '{"d":2}']
+    chunks = taken(texts, [1], MILLPOND_MAX_COLUMNS="3")
+    result = settled(chunks)
+    assert {"a": ["x", "1", None], "b": [1, None, None], "c": [1, None, None]} == result.table.to_pydict()
+
+
+def test_rows_of_which_nothing_is_left_are_rows_still() -> None:
+    (chunk,) = taken(['{"a":"x"}'])
+    result = settled([chunk], {"a": pa.int64()})
+    assert (1, [0]) == (result.table.num_rows, offsets_of(result.quarantined))
+
+
+@pytest.mark.parametrize(
+    ("pin", "live", "lost", "landed"),
+    [
+        pytest.param("varchar", pa.int64(), [0, 2], [None, 7, None], id="integers do not take its text"),
+        pytest.param(
+            "timestamptz[ms]", pa.int64(), [0, 2], [None, 7, None], id="nor in another unit instants"
+        ),
+        pytest.param("uuid", pa.string(), [0, 1], [None, None, UUID(int=7)], id="text takes a uuid"),
+    ],
+)
+def test_a_pin_decides_where_the_column_takes_its_values(
+    pin: str, live: pa.DataType, lost: list[int], landed: list[object]
+) -> None:
+    """The sink makes null what the column does not take, and knows no record to quarantine."""
+    texts = members('"x"', "7", f'"{UUID(int=7)}"')
+    columns = Columns({"n": pa.int64(), "v": live})
+    (chunk,) = taken(texts, live=columns, MILLPOND_TYPED_COLUMNS=f"v:{pin}")
+    assert chunk.quarantined is not None
+    assert (lost, landed) == (offsets_of([chunk.quarantined]), chunk.batch.column("v").to_pylist())
 
 
 def test_nothing_is_kept_once_the_table_has_every_column() -> None:
