@@ -13,6 +13,7 @@ from millpond.budget import worst_case_flush_seconds
 from millpond.errors import ConfigError
 from millpond.filter_settings import FilterSettings, misfits
 from millpond.record_settings import RecordSettings
+from millpond.records.quarantine import TABLE_SUFFIX
 from millpond.settings import (
     FlushSettings,
     HoglakeSettings,
@@ -22,6 +23,9 @@ from millpond.settings import (
 )
 
 TOPIC_LOOK_SECONDS = 60.0
+
+LONGEST_TABLE_NAME = 128
+"""Characters, for every table of a catalog."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,7 @@ def load(environ: Mapping[str, str]) -> Config:
         except ValidationError as error:
             problems += environment.describe(error, present)
     problems += _fit(sections)
+    problems += _unnamable_quarantine(sections)
     if "filters" in sections and "records" in sections:
         problems += misfits(sections["filters"], sections["records"])
     overrides, refusals = environment.consumer_overrides(present, sections.get("kafka"))
@@ -106,5 +111,21 @@ def _fit(sections: Mapping[str, Any]) -> list[str]:
         f"HOGLAKE_MAX_RETRY_COUNT={hoglake.attempts}, HOGLAKE_REQUEST_TIMEOUT_S={hoglake.request_timeout:g}: "
         f"a flush could take {seconds:.2f} s, more than FLUSH_DEADLINE_S={flush.deadline_seconds:g}; "
         "lower the attempts or the timeout"
+    )
+    return [problem]
+
+
+def _unnamable_quarantine(sections: Mapping[str, Any]) -> list[str]:
+    """The quarantine needs a name that a table may have: the first odd record is too late to find out."""
+    hoglake, records = sections.get("hoglake"), sections.get("records")
+    if hoglake is None or records is None or records.quarantine == "skip":
+        return []
+    longest = LONGEST_TABLE_NAME - len(TABLE_SUFFIX)
+    if len(hoglake.table) <= longest:
+        return []
+    problem = (
+        f"HOGLAKE_TABLE={hoglake.table}: {len(hoglake.table)} characters, and with {TABLE_SUFFIX!r} after "
+        f"them more than the {LONGEST_TABLE_NAME} of a table name; shorten it to {longest}, or set "
+        "MILLPOND_QUARANTINE=skip"
     )
     return [problem]

@@ -337,3 +337,11 @@ def test_only_the_environment_handed_in_is_read(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(("short", "level"), [("warn", "WARNING"), ("FATAL", "CRITICAL")])
 def test_the_short_names_of_levels_are_taken_as_logging_takes_them(short: str, level: str) -> None:
     assert level == loaded(LOG_LEVEL=short).service.log_level
+
+
+def test_a_table_whose_quarantine_could_have_no_name_is_refused_at_the_start() -> None:
+    """The first odd record would find out, and stop every start from then on."""
+    (told,) = problems(HOGLAKE_TABLE="e" * 118)
+    assert "shorten it to 117" in told
+    assert "e" * 117 == loaded(HOGLAKE_TABLE="e" * 117).hoglake.table
+    assert "e" * 128 == loaded(HOGLAKE_TABLE="e" * 128, MILLPOND_QUARANTINE="skip").hoglake.table
