@@ -30,5 +30,6 @@ def check_fixed_columns(info: TableInfo, fixed: pa.Schema) -> None:
     if wrong:
         raise Fatal(
             f"table {info.namespace}.{info.name} has columns of ours in other types: {'; '.join(wrong)}. "
-            "Rename them in the table, write to another one, or unset MILLPOND_KAFKA_COLUMNS"
+            "Rename them in the table, write to another one, or do without them: unset "
+            "MILLPOND_KAFKA_COLUMNS, for a quarantine set MILLPOND_QUARANTINE=skip"
         )

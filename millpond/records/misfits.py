@@ -32,11 +32,14 @@ class Notes:
         return set(self._by_index)
 
     def add(self, index: int, refusal: Refusal) -> None:
-        """One reason more against the record. What keeps it from being a row comes before what does not."""
+        """One reason more against the record, which is dropped where enough are known.
+
+        What keeps it from being a row comes before what does not.
+        """
         refusals = self._by_index.setdefault(index, [])
         if refusal.reason == "missing_required":
             refusals.insert(0, refusal)
-        else:
+        elif len(refusals) < _NAMED_DETAILS:
             refusals.append(refusal)
 
     def misfits(self) -> list[Misfit]:
