@@ -79,13 +79,18 @@ class Intake:
     def take(self, messages: Sequence[Message]) -> Chunk:
         """The rows of messages that have a value, and what becomes of the others. Never raises."""
         decoded = decode_messages(self._decoder, messages, kafka_columns=self._settings.kafka_columns)
-        self._count(decoded, messages)
-        misfits = self._quarantine(messages, decoded)
-        chunk = Chunk(decoded.batch, misfits, records=len(messages), lost=len(decoded.skipped))
         is_open = not self._known.issuperset(decoded.batch.schema.names)
-        if not is_open:
-            return replace(chunk, batch=self._selection.apply(decoded.batch))
-        return self._kept_open(chunk, decoded, messages)
+        if is_open or decoded.misfits:
+            batch, indices = self._selected(decoded, len(messages))
+        else:
+            batch, indices = self._selection.apply(decoded.batch), []
+        there = decoded.skipped.union(indices)
+        misfits = [misfit for misfit in decoded.misfits if misfit.index in there]  # what filters take is gone
+        self._count(decoded, misfits, messages)
+        chunk = Chunk(
+            batch, self._quarantine(messages, misfits), records=len(messages), lost=len(decoded.skipped)
+        )
+        return self._kept_open(chunk, misfits, indices, messages) if is_open else chunk
 
     def tell(self) -> None:
         """What did not go in as it came since the last call: once each, however many records had it."""
@@ -106,36 +111,41 @@ class Intake:
         self._failed.clear()
         self._misfits.clear()
 
-    def _kept_open(self, chunk: Chunk, decoded: Decoded, messages: Sequence[Message]) -> Chunk:
-        """A chunk that can be read again: types of new columns are guesses until the table has them."""
+    def _selected(self, decoded: Decoded, count: int) -> tuple[pa.RecordBatch, list[int]]:
+        """The rows the filters leave, and the index of the record behind each; there were `count` records."""
         numbers = pa.array(range(decoded.batch.num_rows), pa.int32())
         selected = self._selection.apply(decoded.batch.append_column(_ROW, numbers))
-        of_rows = [index for index in range(len(messages)) if index not in decoded.skipped]
+        of_rows = [index for index in range(count) if index not in decoded.skipped]
         indices = [of_rows[row] for row in selected.column(_ROW).to_pylist()]
-        told = {misfit.index for misfit in decoded.misfits}
+        return selected.drop_columns([_ROW]), indices
+
+    def _kept_open(
+        self, chunk: Chunk, misfits: Sequence[Misfit], indices: Sequence[int], messages: Sequence[Message]
+    ) -> Chunk:
+        """A chunk that can be read again: types of new columns are guesses until the table has them."""
+        told = {misfit.index for misfit in misfits}
         kept = _Open(
             [messages[index] for index in indices],
-            frozenset(decoded.batch.schema.names),
+            frozenset(chunk.batch.schema.names),
             frozenset(number for number, index in enumerate(indices) if index in told),
         )
         return replace(
             chunk,
-            batch=selected.drop_columns([_ROW]),
             again=partial(_read_again, self._settings, kept),
             kept_bytes=sum(_bytes_of(message) for message in kept.messages),
         )
 
-    def _quarantine(self, messages: Sequence[Message], decoded: Decoded) -> pa.RecordBatch | None:
-        if not decoded.misfits or self._settings.quarantine == "skip":
+    def _quarantine(self, messages: Sequence[Message], misfits: Sequence[Misfit]) -> pa.RecordBatch | None:
+        if not misfits or self._settings.quarantine == "skip":
             return None
-        return quarantined(messages, decoded.misfits)
+        return quarantined(messages, misfits)
 
-    def _count(self, decoded: Decoded, messages: Sequence[Message]) -> None:
-        lost = Counter(m.reason for m in decoded.misfits if m.index in decoded.skipped)
+    def _count(self, decoded: Decoded, misfits: Sequence[Misfit], messages: Sequence[Message]) -> None:
+        lost = Counter(m.reason for m in misfits if m.index in decoded.skipped)
         for reason, count in lost.items():
             label = "json_parse" if reason in _NOT_JSON else reason
             self._metrics.records_skipped.inc(count, reason=label)
-        for misfit in decoded.misfits:
+        for misfit in misfits:
             self._misfits.setdefault(misfit.reason, _Misfits(misfit, messages[misfit.index])).count += 1
         self._unusable |= decoded.unusable
         self._failed.update(decoded.failed)

@@ -51,3 +51,18 @@ def test_a_record_that_does_not_fit_what_the_column_became_is_copied_once_it_is_
     again = chunk.again(Columns({"gate": pa.int64()}))
     assert ["type_mismatch"] == again.quarantined.column("reason").to_pylist()
     assert (1, False) == (again.batch.num_rows, "gate" in again.batch.schema.names)
+
+
+@pytest.mark.parametrize(
+    "odd", ["late", "gate"], ids=["while a column is new", "when the table has every column"]
+)
+def test_a_record_that_a_filter_takes_is_not_quarantined_for_a_value_of_its_own(odd: str) -> None:
+    config, counted = loaded(MILLPOND_FILTER_KEEP_FIELD_NAME="n", MILLPOND_FILTER_VALUES="1"), metrics()
+    filtering = Intake(config, counted, Selection(config, counted))
+    filtering.expect(Columns({"n": pa.int64(), "gate": pa.int64()}))
+    values = [b'{"n":%d,"gate":"B7","%b":"B7"}' % (number, odd.encode()) for number in (2, 1, 2)]
+    chunk = filtering.take(
+        [Message(topic="flights", partition=0, offset=n, value=v) for n, v in enumerate(values)]
+    )
+    assert chunk.quarantined is not None
+    assert ([1], 1) == (chunk.quarantined.column("offset").to_pylist(), chunk.batch.num_rows)
