@@ -60,7 +60,14 @@ class Keys:
         self._parser: FastParser | None = None
 
     def expect(self, live: Mapping[str, pa.DataType], required: Collection[str]) -> None:
-        """From now on these are the table's columns; those `required` may not be null."""
+        """From now on these are the table's columns; those `required` may not be null.
+
+        Columns accepted before that did not become the table's give back their room: a filter took their
+        records, or the catalog refused them.
+        """
+        if self._accepted:
+            self._accepted.clear()
+            self._parser = None
         known = {name: kind for name, kind in live.items() if self.is_column(name)}
         known |= {name: kind for name, kind in self._pinned.items() if _takes(known.get(name, kind), kind)}
         may_not_be_null = frozenset(
@@ -69,7 +76,6 @@ class Keys:
         if known == self.expected and may_not_be_null == self.required:
             return
         for name, kind in known.items():
-            self._accepted.pop(name, None)
             if self.expected.get(name) != kind:
                 self._readings.pop(name, None)
         self.expected, self.required = known, may_not_be_null

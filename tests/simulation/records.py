@@ -19,9 +19,10 @@ class Producer:
 
     def __init__(self, plan: Random, world: World) -> None:
         self._world = world
-        self._broken = plan.choice([0.02, 0.02, 0.1])
-        self._late = plan.choice([None, None, None, plan.randint(5, 40)])
-        self._is_mixed = plan.random() < 0.25
+        is_plain = plan.random() < 0.5  # a second table costs as much again
+        self._broken = 0.0 if is_plain else plan.choice([0.02, 0.1])
+        self._late = None if is_plain else plan.choice([None, plan.randint(5, 40)])
+        self._is_mixed = not is_plain and plan.random() < 0.4
 
     def write(self) -> None:
         """A few records into one partition."""

@@ -66,3 +66,19 @@ def test_a_record_that_a_filter_takes_is_not_quarantined_for_a_value_of_its_own(
     )
     assert chunk.quarantined is not None
     assert ([1], 1) == (chunk.quarantined.column("offset").to_pylist(), chunk.batch.num_rows)
+
+
+def test_keys_of_records_that_a_filter_takes_use_up_no_room_for_columns() -> None:
+    """A limit reached once must not hold until a restart."""
+    config = loaded(
+        MILLPOND_MAX_COLUMNS="3", MILLPOND_FILTER_KEEP_FIELD_NAME="team", MILLPOND_FILTER_VALUES="1"
+    )
+    counted = metrics()
+    intake = Intake(config, counted, Selection(config, counted))
+    intake.expect(Columns({"team": pa.int64()}))
+    for number in range(5):
+        _taken(intake, b'{"team":2,"junk_%d":1}' % number)
+    intake.expect(Columns({"team": pa.int64()}))
+    chunk = _taken(intake, b'{"team":1,"wanted":1}')
+    assert ["team", "wanted"] == chunk.batch.schema.names
+    assert chunk.quarantined is None
