@@ -169,6 +169,11 @@ def test_replicas_and_replica_count_are_one_value() -> None:
     assert ("13", 13) == (rendered_environment(values)["REPLICA_COUNT"], spec["replicas"])
 
 
+def test_a_pod_that_does_not_start_holds_up_no_other() -> None:
+    """D10: in order, a broken image would stay until somebody deletes the pod by hand."""
+    assert "Parallel" == render(values_of("pipeline"))["StatefulSet"]["spec"]["podManagementPolicy"]
+
+
 def test_the_service_is_told_ten_seconds_less_than_the_pods_grace_period() -> None:
     values = changed("terminationGracePeriodSeconds", 300)
     pod = render(values)["StatefulSet"]["spec"]["template"]["spec"]

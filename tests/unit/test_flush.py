@@ -265,7 +265,7 @@ def test_ownership_is_checked_again_before_every_attempt() -> None:
 
 @pytest.mark.parametrize("heir", [{0: 90, 2: 90}, {0: 15, 2: 20}, {0: 10, 2: 20}])
 def test_offsets_an_heir_has_committed_meanwhile_are_not_taken_back(heir: dict[int, int]) -> None:
-    """A01: a process that slept between publishing and committing must not lower the offset."""
+    """A01, D06: a process that slept between publishing and committing must not lower the offset."""
     bench = Bench()
 
     def sleep_while_the_heir_goes_on() -> None:

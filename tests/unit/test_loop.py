@@ -235,6 +235,14 @@ def test_the_lag_of_quiet_partitions_is_told_without_any_traffic() -> None:
     )
 
 
+def test_one_partition_that_lags_does_not_show_in_the_lag_of_another() -> None:
+    """D14."""
+    service = Service()
+    service.consumer.ends = {0: 1_000_010, 2: 20}
+    service.loop.turn()
+    assert (1_000_000, 0) == tuple(service.count("consumer_lag", partition=p) for p in "02")
+
+
 def test_the_lag_counts_from_what_is_committed_not_from_what_is_read() -> None:
     service = Service()
     service.consumer.ends = {0: 30}
