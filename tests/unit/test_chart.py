@@ -100,6 +100,18 @@ def test_the_service_filters_as_the_values_say() -> None:
     assert "Authorization" == filters.auth_header
 
 
+def test_the_service_quarantines_as_the_values_say() -> None:
+    quarantine = {"mode": "skip", "maxFraction": 0.25, "onMismatch": "reject"}
+    values = changed("pipeline.quarantine", quarantine | {"maxRecordBytes": 5_000_000, "maxColumns": 50})
+    records = config.load(rendered_environment(values)).records
+    assert ("skip", 0.25, "reject") == (
+        records.quarantine,
+        records.quarantine_max_fraction,
+        records.on_mismatch,
+    )
+    assert (5_000_000, 50) == (records.max_record_bytes, records.max_columns)
+
+
 def test_without_a_url_nothing_is_said_of_an_endpoint() -> None:
     environ = rendered_environment(changed("pipeline.includeValues.url", ""))
     assert [] == [name for name in environ if name.startswith("MILLPOND_INCLUDE_VALUES_")]
@@ -134,6 +146,9 @@ def test_chart_defaults_are_the_services_own_defaults() -> None:
         ("pipeline.dataPath", "/local", "/pipeline/dataPath"),
         ("pipeline.partitionBy", ["truncate(a, b)"], "/pipeline/partitionBy"),
         ("pipeline.typedColumns", {"a": "int"}, "/pipeline/typedColumns"),
+        ("pipeline.quarantine.mode", "drop", "/pipeline/quarantine/mode"),
+        ("pipeline.quarantine.maxFraction", 0, "/pipeline/quarantine/maxFraction"),
+        ("pipeline.quarantine.onMismatch", "drop", "/pipeline/quarantine/onMismatch"),
         ("pipeline.filter.keep.field", "team-id", "/pipeline/filter/keep/field"),
         ("pipeline.filter.drop.values", ["a,b"], "/pipeline/filter/drop/values"),
         ("pipeline.filter.drop.values", [9_007_199_254_740_993], "/pipeline/filter/drop/values"),
