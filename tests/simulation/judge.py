@@ -233,7 +233,7 @@ class Judge:
         arrives after the new layout began to look.
         """
         partitions = {record.partition for record in records}
-        looked_at = process.looked_at or 0.0
+        looked_at = process.sent_after_look_at or 0.0
         if any(not other.divides_like(process) for other in self._committed_since(partitions, looked_at)):
             return PAUSED
         for other in self.processes:
@@ -250,7 +250,7 @@ class Judge:
     def _check_not_back(self, process: Process, partition: int, stood: int, offset: int) -> None:
         if offset >= stood:
             return
-        since = process.looked_at or 0.0
+        since = process.sent_after_look_at or 0.0
         if any(other is not process for other in self._committed_since({partition}, since)):
             # Kafka has no conditional commit: one that was looked for before the other arrived goes through.
             self.excused["went back: paused between the look and the offset commit"] += 1

@@ -71,12 +71,14 @@ class Network:
         is_lost = dice.random() < weather.lost
         is_unanswered = dice.random() < weather.unanswered
         wake = scheduler.waker()
+        looked_at = process.looked_at
 
         def deliver(answer: T) -> None:
             answers.append(answer)
             wake()
 
         def arrive() -> None:
+            process.sent_after_look_at = looked_at  # it may have looked again while this was on its way
             answer = serve()
             if not is_unanswered:
                 scheduler.at(back, lambda: deliver(answer))

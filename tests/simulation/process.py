@@ -45,6 +45,7 @@ class Process(Owner):
         self.ended_at: float | None = None
         self.partitions = 0
         self.looked_at: float | None = None
+        self.sent_after_look_at: float | None = None
         self.took_over_at: float | None = None
         self.first_look_at: float | None = None
         self._tell = tell
