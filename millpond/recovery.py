@@ -128,6 +128,7 @@ class _Recovery:
         self._positions = {p: entry.offset for p, entry in current.items() if entry.offset is not None}
         self._is_first_start = all(entry.offset is None for entry in self._committed.values())
         self._sought: tuple[Reset, ...] = ()
+        self._is_history_long = False
 
     def run(self) -> Recovered:
         """All steps, in their order."""
@@ -143,7 +144,8 @@ class _Recovery:
         looked_at = self._clock()
         self._look_again()
         self._log.commit(self._positions, note, self._deadline)
-        if self._clock() - looked_at > LOOK_HOLDS_SECONDS:
+        is_slow = self._clock() - looked_at > LOOK_HOLDS_SECONDS
+        if is_slow or (self._known and not self._is_history_long):
             self._check_alone()
         ends = {partition: marks.high for partition, marks in self._watermarks.items()}
         for partition, position in self._positions.items():  # each has a lag from the first scrape on
@@ -173,7 +175,7 @@ class _Recovery:
             )
 
     def _check_alone(self) -> None:
-        """A commit that arrived late may have taken back what others committed meanwhile (see Publisher).
+        """The commit may have taken back what others committed since the look before it (see Publisher).
 
         Raises:
             Retryable: somebody published beyond our positions; recovery begins anew and follows it.
@@ -360,6 +362,7 @@ class _Recovery:
         except (DeadlineExceeded, Retryable):
             if share.remaining() > 0:
                 raise
+            self._is_history_long = True
             return None
 
     def _tell_incomplete(self, history: History, *, is_same_layout: bool) -> None:

@@ -176,8 +176,8 @@ def _simulate(patch: pytest.MonkeyPatch, module: ModuleType) -> None:
     for name, value in list(vars(module).items()):
         if isinstance(value, ModuleType) and value in _SIMULATED:
             patch.setattr(module, name, _SIMULATED[value])
-        elif isinstance(value, type) and value.__module__ == module.__name__:
-            for function in vars(value).values():
+        elif getattr(value, "__module__", None) == module.__name__:
+            for function in (value, *(vars(value).values() if isinstance(value, type) else ())):
                 defaults = getattr(function, "__kwdefaults__", None) or {}
                 for parameter, default in list(defaults.items()):
                     if default is time.monotonic:

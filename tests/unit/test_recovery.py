@@ -177,14 +177,15 @@ def test_offsets_that_others_commit_while_we_start_are_not_overwritten() -> None
     assert positions({0: 17, 2: 20}) == start.recover().positions
 
 
-def test_a_start_whose_commit_arrives_late_begins_anew_after_what_was_published() -> None:
-    """A01: the commit takes back what an heir of another layout has committed; the ledger knows better."""
+@pytest.mark.parametrize("seconds", [0.0, LOOK_HOLDS_SECONDS + 0.1], ids=["at once", "late"])
+def test_a_start_whose_commit_takes_back_what_was_published_meanwhile_begins_anew(seconds: float) -> None:
+    """A01: an owner of another layout published and committed after our look; the ledger knows better."""
     start = Start({0: 10, 2: 20})
 
     class Late(FakeLog):
         def commit(self, positions: Positions, metadata: CommitMetadata, deadline: Deadline) -> None:
             if not self.commits:
-                start.clock.advance(LOOK_HOLDS_SECONDS + 0.1)
+                start.clock.advance(seconds)
                 start.published({2: 20}, {2: 25})
             super().commit(positions, metadata, deadline)
 
