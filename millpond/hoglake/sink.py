@@ -143,7 +143,7 @@ class HoglakeSink:
     ) -> Published | None:
         """The flush published from exactly the positions `start`, by its receipt (design 3, step 2)."""
         self._client.bind(deadline)
-        shape = self._existing_table()
+        shape = self._table_of_today()  # what is known of it may be from before a long sleep
         if shape is None:
             return None
         destination = self._table.destination(shape)
@@ -152,7 +152,7 @@ class HoglakeSink:
     def published_since(self, source: Source, snapshot: int, deadline: Deadline) -> History:
         """The flushes of `source` in the catalog's snapshots after `snapshot` (design 3, step 3)."""
         self._client.bind(deadline)
-        shape = self._existing_table()
+        shape = self._table_of_today()  # as in `published_from`
         if shape is None:
             return History((), snapshot, is_complete=True)
         destination = self._table.destination(shape)

@@ -138,8 +138,22 @@ def test_nothing_was_published_since_where_there_is_no_table(lake: Lake) -> None
     writer.sink.close()
 
 
+def test_a_start_that_slept_while_the_table_was_made_again_sees_what_others_published_there(
+    writer: Writer, lake: Lake
+) -> None:
+    """A01: by what it knew of the table before, it would commit offsets before rows that are there."""
+    sleeper = Writer(lake)
+    lake.drop_table()
+    other = Writer(lake)
+    snapshot = other.write(NEXT).snapshot
+    published = Published(snapshot, NEXT.ranges)
+    assert published == sleeper.published_from(12)
+    assert [published] == list(sleeper.sink.published_since(SOURCE, snapshot - 1, DEADLINE).published)
+
+
 def test_snapshots_that_cannot_be_had_are_asked_for_again(writer: Writer, lake: Lake) -> None:
-    lake.transport.read_faults.append(answers(500, "internal_error"))
+    the_table_comes_first = after(lambda: None)
+    lake.transport.read_faults.extend([the_table_comes_first] * 2 + [answers(500, "internal_error")])
     with pytest.raises(Retryable) as failure:
         writer.sink.published_since(SOURCE, 0, DEADLINE)
     assert "reading the snapshots: HoglakeError: internal_error (HTTP 500)" == str(failure.value)
