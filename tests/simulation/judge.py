@@ -53,6 +53,7 @@ class Judge:
     _commits: dict[int, list[tuple[float, Process]]] = field(default_factory=dict)
     _without_rows: list[tuple[float, int, Process]] = field(default_factory=list)
     _went_back: set[int] = field(default_factory=set)
+    _passed_over: set[int] = field(default_factory=set)
     _resets: list[tuple[str, Process, Reset]] = field(default_factory=list)
     _below: dict[tuple[str, int], int] = field(default_factory=dict)
     _has_lost_snapshots: bool = False
@@ -139,6 +140,7 @@ class Judge:
         log, begin = self.broker.logs[reset.partition], reset.from_offset
         if begin is None or reset.reason == "topic_recreated":
             return
+        self._passed_over.add(reset.partition)
         if log.low <= begin <= log.high and reset.reason == "beyond_log_end" and not self._below:
             text = f"{process.name} leaves offset {begin} of partition {reset.partition}, which is in the log"
             raise ViolationError(text)
@@ -213,6 +215,8 @@ class Judge:
         if partitions & self._went_back and self.catalog.incarnations[TABLE] > 1:
             return LATE_AND_RECREATED
         since = process.first_look_at or 0.0
+        if any(map(process.owns, self._passed_over)):
+            return COMMIT_WITHOUT_ROWS
         if any(at > since and process.owns(p) and by is not process for at, p, by in self._without_rows):
             return COMMIT_WITHOUT_ROWS
         return ""
