@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from millpond.deadline import Clock
 from millpond.offsets import Offset, Partition, Positions
-from millpond.records.chunk import Chunk, ReadAgain
+from millpond.records.chunk import Chunk, Columns, ReadAgain
 from millpond.settings import FlushSettings
 from millpond.sink import Flush
 
@@ -44,6 +44,7 @@ class Buffer:
             if chunk.again is not None:
                 self._again[len(self._batches)] = chunk.again
             self._batches.append(chunk.batch)
+            self._read_for.append(chunk.read_for)
         if chunk.quarantined is not None and chunk.quarantined.num_rows:
             self._quarantined.append(chunk.quarantined)
         self.rows += chunk.batch.num_rows
@@ -88,6 +89,7 @@ class Buffer:
             trigger=trigger,
             inserted_at=datetime.now(UTC),
             again=self._again,
+            read_for=tuple(self._read_for),
             quarantined=tuple(self._quarantined),
         )
         self._start, self._end = dict(self._end), dict(self._end)
@@ -97,6 +99,7 @@ class Buffer:
 
     def _empty(self) -> None:
         self._batches: list[pa.RecordBatch] = []
+        self._read_for: list[Columns] = []
         self._again: dict[int, ReadAgain] = {}
         self._quarantined: list[pa.RecordBatch] = []
         self.rows = self.bytes = self.records = self.lost = self._kept_bytes = 0

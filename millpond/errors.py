@@ -40,6 +40,15 @@ class Retryable(MillpondError):  # noqa: N818 - an outcome of a flush
         self.is_contention = is_contention
 
 
+class Outdated(MillpondError):  # noqa: N818 - an outcome of a flush
+    """Rows were read for columns that the table has no more; nothing of them is published.
+
+    Their records have to be consumed again, by the types of today.
+    """
+
+    exit_code = 3
+
+
 class Exhausted(MillpondError):  # noqa: N818 - an outcome of a flush
     """The attempts or the time of a flush ran out; its offsets are not committed."""
 

@@ -60,6 +60,7 @@ class Intake:
         self._metrics = metrics
         self._selection = selection
         self._decoder = decoder_for(config.records)
+        self._live = Columns()
         self._known: frozenset[str] = frozenset()
         self._unusable: set[str] = set()
         self._failed: Counter[str] = Counter()
@@ -71,10 +72,9 @@ class Intake:
         Columns that a flush on its way is about to make are none yet: their types are guesses until the
         table has them, and another replica may give them others.
         """
-        self._known = frozenset(live.types).union(
-            self._settings.typed_columns, KAFKA_COLUMNS.names, [INSERTED_AT]
-        )
-        self._decoder.expect(live.types, live.required)
+        self._live = live
+        self._known = frozenset(live.types).union(KAFKA_COLUMNS.names, [INSERTED_AT])
+        self._decoder.expect(live.types, live.required, live.refused)
 
     def take(self, messages: Sequence[Message]) -> Chunk:
         """The rows of messages that have a value, and what becomes of the others. Never raises."""
@@ -88,7 +88,11 @@ class Intake:
         misfits = [misfit for misfit in decoded.misfits if misfit.index in there]  # what filters take is gone
         self._count(decoded, misfits, messages)
         chunk = Chunk(
-            batch, self._quarantine(messages, misfits), records=len(messages), lost=len(decoded.skipped)
+            batch,
+            self._quarantine(messages, misfits),
+            records=len(messages),
+            lost=len(decoded.skipped),
+            read_for=self._live,
         )
         return self._kept_open(chunk, misfits, indices, messages) if is_open else chunk
 
@@ -184,7 +188,7 @@ def decoder_for(settings: RecordSettings) -> Decoder:
 
 def _read_again(settings: RecordSettings, kept: _Open, columns: Columns) -> Reread:
     decoder = decoder_for(settings)
-    decoder.expect(columns.types, columns.required)
+    decoder.expect(columns.types, columns.required, columns.refused)
     decoded = decode_messages(decoder, kept.messages, kafka_columns=settings.kafka_columns)
     news = [misfit for misfit in decoded.misfits if misfit.index not in kept.told]
     rows = quarantined(kept.messages, [] if settings.quarantine == "skip" else news)

@@ -15,7 +15,7 @@ from millpond import __version__, logs
 from millpond.config import Config, load
 from millpond.consumer import TopicConsumer
 from millpond.deadline import Deadline, SideCalls, Watchdog
-from millpond.errors import ConfigError, DeadlineExceeded, Exhausted, Fatal, MillpondError
+from millpond.errors import ConfigError, DeadlineExceeded, Exhausted, Fatal, MillpondError, Outdated
 from millpond.flush import Publisher
 from millpond.health import Health
 from millpond.hoglake import NO_COLUMNS, HoglakeSink, connect
@@ -107,9 +107,16 @@ class Service:
         consumer, sink = self._in_time(self._connect, deadline)
         while True:
             loop = self._loop = self._in_time(self._plan, consumer, sink, deadline)
-            loop.run()
-            if not loop.topic_changed or self._stop.is_set():
-                return
+            try:
+                loop.run()
+            except Outdated as error:
+                if self._stop.is_set():
+                    raise
+                self._metrics.errors.inc(type="outdated_rows")
+                self._log.warning("starting over at the committed offsets", reason=str(error))
+            else:
+                if not loop.topic_changed or self._stop.is_set():
+                    return
             deadline = Deadline(START_SECONDS)
 
     def _list_values(self) -> None:

@@ -31,8 +31,8 @@ class Flush:
 
     `start` holds the position of every owned partition before the flush and `end` after it;
     `inserted_at` is the one value of the column of that name. `batches` hold `rows` rows, and `again` reads
-    the one of that index again, where its types are not settled yet. `quarantined` goes to the quarantine
-    in the same publication.
+    the one of that index again, where its types are not settled yet; `read_for` has the columns that each
+    was read for. `quarantined` goes to the quarantine in the same publication.
     """
 
     start: Positions
@@ -44,6 +44,7 @@ class Flush:
     inserted_at: datetime
     again: Mapping[int, ReadAgain] = field(default_factory=dict)
     quarantined: Sequence[pa.RecordBatch] = ()
+    read_for: Sequence[Columns] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -102,7 +103,11 @@ class Sink(Protocol):
         """What anybody published of `source` after `snapshot`, from whatever positions."""
 
     def prepare(self, source: Source, flush: Flush, deadline: Deadline) -> None:
-        """Make `flush` ready to be published; nothing to do when it is. Nobody sees it yet."""
+        """Make `flush` ready to be published; nothing to do when it is. Nobody sees it yet.
+
+        Raises:
+            Outdated: its records have to be read again, for the columns the destination has now.
+        """
 
     def publish(self, source: Source, flush: Flush, deadline: Deadline) -> Receipt:
         """Publish `flush`, prepared before; after Retryable both calls come again with the same one."""

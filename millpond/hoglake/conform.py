@@ -42,12 +42,16 @@ def stamp(table: pa.Table, inserted_at: datetime) -> pa.Table:
     return table.select(others).append_column(INSERTED_AT, column)
 
 
-def columns_of(info: TableInfo) -> Columns:
+def columns_of(info: TableInfo, refused: frozenset[str] = frozenset()) -> Columns:
     """The columns of the live table but ours, each in the widest type it can be promoted to."""
     fields = [field for field in columns_to_arrow_schema(info.columns) if field.name != INSERTED_AT]
     return Columns(
-        {field.name: _WIDEST.get(field.type, field.type) for field in fields},
+        {
+            field.name: field.type if field.name in refused else _WIDEST.get(field.type, field.type)
+            for field in fields
+        },
         frozenset(field.name for field in fields if not field.nullable),
+        refused,
     )
 
 

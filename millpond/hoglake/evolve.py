@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 
 import httpx
 import pyarrow as pa
@@ -39,6 +40,14 @@ _WIDER = {
 _RACES = 3
 
 
+@dataclass(frozen=True, slots=True)
+class Evolved:
+    """A table as it is now, and the columns it was asked to add or widen in vain."""
+
+    info: TableInfo
+    refused: frozenset[str]
+
+
 def namespace_of(catalog: Catalog, name: str) -> Namespace:
     """The namespace, made when it is missing."""
     try:
@@ -52,10 +61,17 @@ def namespace_of(catalog: Catalog, name: str) -> Namespace:
 
 
 def create_table(namespace: Namespace, name: str, batch: pa.Table) -> None:
-    """Make the table with the columns of `batch` that have a type, and `_inserted_at`."""
+    """Make the table with the columns of `batch` that have a type, and `_inserted_at`.
+
+    Where one of them is refused, with `_inserted_at` alone: the alter that follows finds out which.
+    """
     fields = [pa.field(field.name, field.type) for field in _typed(batch) if field.name != INSERTED_AT]
+    ours = pa.field(INSERTED_AT, TIMESTAMPTZ)
     with suppress(AlreadyExistsError):  # another replica was faster
-        namespace.create_table(name, pa.schema([*fields, pa.field(INSERTED_AT, TIMESTAMPTZ)]))
+        try:
+            namespace.create_table(name, pa.schema([*fields, ours]))
+        except ValidationError:
+            namespace.create_table(name, pa.schema([ours]))
 
 
 def reconcile(handle: Table, info: TableInfo, layout: TableLayout) -> TableInfo:
@@ -82,27 +98,34 @@ def reconcile(handle: Table, info: TableInfo, layout: TableLayout) -> TableInfo:
     return info
 
 
-def evolve(handle: Table, info: TableInfo, batch: pa.Table, metrics: Metrics) -> TableInfo:
+def evolve(
+    handle: Table, info: TableInfo, batch: pa.Table, metrics: Metrics, refused: frozenset[str] = frozenset()
+) -> Evolved:
     """`info` with the new columns of `batch`, in one alter; a refused column is left out and counted.
 
-    A lost race is no failure: the table is read again and what is still missing is asked for again.
+    A lost race is no failure: the table is read again and what is still missing is asked for again. Nothing
+    is asked for columns `refused` before.
     """
     for _ in range(_RACES):
-        wanted = _operations(info, batch)
+        wanted = _operations(info, batch, refused)
         if not wanted:
-            return info
+            return Evolved(info, refused)
         try:
-            info = _alter(handle, wanted, metrics)
+            info = _alter(handle, list(wanted.values()), metrics)
         except HoglakeError as error:
             if _is_refused(error):
-                return _one_by_one(handle, wanted, metrics)
+                refusals = _one_by_one(handle, wanted, metrics)
+                info = handle.info(totals=False)
+                # What another replica has done meanwhile is refused as well, and there all the same.
+                refused |= refusals & _operations(info, batch, refused).keys()
+                continue
             if error.status_code != httpx.codes.CONFLICT:
                 raise
             info = handle.info(totals=False)
-    if _operations(info, batch):
+    if _operations(info, batch, refused):
         # Leaving the columns out would lose their values; the flush is tried again as a whole.
         raise Retryable(f"table {info.namespace}.{info.name} is altered by others all the time")
-    return info
+    return Evolved(info, refused)
 
 
 def _is_refused(error: HoglakeError) -> bool:
@@ -110,14 +133,17 @@ def _is_refused(error: HoglakeError) -> bool:
     return isinstance(error, ValidationError) or error.message == "idless_files_present"
 
 
-def _operations(info: TableInfo, batch: pa.Table) -> list[AlterOp]:
+def _operations(info: TableInfo, batch: pa.Table, refused: frozenset[str]) -> dict[str, AlterOp]:
+    """By column, what the table has to be asked for."""
     live = {column.name: column.type for column in info.columns}
-    wanted = []
+    wanted = {}
     for field in _typed(batch):
+        if field.name in refused:
+            continue
         if field.name not in live:
-            wanted.append(ops.add_column(field.name, field.type))
+            wanted[field.name] = ops.add_column(field.name, field.type)
         elif (wider := _WIDER.get((live[field.name], str(field.type)))) is not None:
-            wanted.append(ops.promote_column(field.name, wider))
+            wanted[field.name] = ops.promote_column(field.name, wider)
     return wanted
 
 
@@ -135,15 +161,21 @@ def _alter(handle: Table, wanted: list[AlterOp], metrics: Metrics) -> TableInfo:
     return info
 
 
-def _one_by_one(handle: Table, wanted: list[AlterOp], metrics: Metrics) -> TableInfo:
-    for operation in wanted:
+def _one_by_one(handle: Table, wanted: Mapping[str, AlterOp], metrics: Metrics) -> frozenset[str]:
+    """Ask for each column alone; those refused."""
+    refused = set()
+    for name, operation in wanted.items():
         try:
             _alter(handle, [operation], metrics)
         except HoglakeError as error:
-            if not _is_refused(error) and error.status_code != httpx.codes.CONFLICT:
+            if _is_refused(error):
+                refused.add(name)
+                metrics.errors.inc(type="schema")
+                logger().warning(
+                    "the catalog refuses a column: records with a value for it go to quarantine",
+                    operation=operation.body,
+                    error=str(error),
+                )
+            elif error.status_code != httpx.codes.CONFLICT:
                 raise
-            metrics.errors.inc(type="schema")
-            logger().warning(
-                "a column was refused and is left out", operation=operation.body, error=str(error)
-            )
-    return handle.info(totals=False)
+    return frozenset(refused)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyhoglake import Table, TableInfo, ValidationError
+from pyhoglake import Table, ValidationError
 
 from millpond.deadline import Deadline, SideCalls
-from millpond.errors import Retryable
+from millpond.errors import Outdated, Retryable
 from millpond.hoglake.client import CatalogClient
 from millpond.hoglake.conform import columns_of, conform, stamp
 from millpond.hoglake.grouping import Grouped, group_rows
@@ -19,7 +19,7 @@ from millpond.hoglake.identity import Destination, flush_key
 from millpond.hoglake.layout import TableLayout
 from millpond.hoglake.ledger import write_ledger
 from millpond.hoglake.orphans import report_orphans
-from millpond.hoglake.shape import Shape, with_basis_of
+from millpond.hoglake.shape import Shape, definition, with_basis_of
 from millpond.hoglake.tables import LiveTable
 from millpond.hoglake.uploads import Fate
 from millpond.metrics import Metrics
@@ -141,16 +141,19 @@ class Preparer:
         Whoever adds a column first gives it its type, and that may be another replica.
 
         Raises:
+            Outdated: rows that cannot be read again here were read for other columns.
             Retryable: others alter the table all the time.
         """
         shape = self._table.existing()
         for _ in range(_ROUNDS):
-            live = Columns() if shape is None else columns_of(shape.info)
+            live = Columns() if shape is None else columns_of(shape.info, shape.refused)
             settled = settle(flush.batches, flush.again, live)
             shape, is_altered = _made_for(self._table, stamp(settled.table, flush.inserted_at))
             if is_altered:
                 self._quarantine.forget_shape()  # as in `_both_settled`
-            if not flush.again or columns_of(shape.info) == live:
+            now = columns_of(shape.info, shape.refused)
+            _check_rows(flush, now, shape)
+            if not flush.again or now == live:
                 return shape, settled
         raise Retryable(f"table {self._table} is altered by others all the time")
 
@@ -220,8 +223,18 @@ def _made_for(table: LiveTable, rows: pa.Table) -> tuple[Shape, bool]:
     before = table.existing()
     shape = table.made_for(rows)
     # Read anew is not altered: a table that refuses a column is read anew for each flush.
-    return shape, before is not None and _definition(shape.info) != _definition(before.info)
+    return shape, before is not None and definition(shape.info) != definition(before.info)
 
 
-def _definition(info: TableInfo) -> tuple[object, ...]:
-    return info.columns, info.partition_spec, info.sort_spec
+def _check_rows(flush: Flush, columns: Columns, shape: Shape) -> None:
+    """Nothing of a flush may become null, or another value, because a column is not what it was.
+
+    Its records are in Kafka still, and read anew they go where they belong, to the last byte; to keep all
+    of them here for the case would double the memory of a flush.
+    """
+    for index, (batch, read_for) in enumerate(zip(flush.batches, flush.read_for, strict=False)):
+        if index not in flush.again and not columns.can_take(batch, read_for):
+            raise Outdated(
+                f"columns of table {shape.info.namespace}.{shape.info.name} were replaced or refused since "
+                f"the records from {dict(flush.start)} on were read; they are read again"
+            )

@@ -19,10 +19,16 @@ ASSUMED_TTL_SECONDS = 450.0
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A table and what was last read of it."""
+    """A table and what was last read of it; `refused` are columns it was asked to add or widen in vain."""
 
     handle: Table
     info: TableInfo
+    refused: frozenset[str] = frozenset()
+
+
+def definition(info: TableInfo) -> tuple[object, ...]:
+    """What a table is, whenever it was read."""
+    return info.table_uuid, info.columns, info.partition_spec, info.sort_spec
 
 
 def with_basis_of(info: TableInfo, payload: dict[str, Any]) -> dict[str, Any]:
@@ -52,7 +58,7 @@ class ShapeCache:
         self._kept: tuple[Shape, float] | None = None  # with the time until which it may be used
         self._handle: Table | None = None
         self.was_there = False
-        self.last: TableInfo | None = None
+        self.last: Shape | None = None
 
     @property
     def handle(self) -> Table | None:
@@ -66,12 +72,17 @@ class ShapeCache:
         shape, good_until = self._kept
         return shape if self._clock() < good_until else None
 
-    def adopt(self, handle: Table, info: TableInfo) -> Shape:
-        """Keep what was just read. `info` must have been reconciled with the configured layout."""
+    def adopt(self, handle: Table, info: TableInfo, refused: frozenset[str] = frozenset()) -> Shape:
+        """Keep what was just read. `info` must have been reconciled with the configured layout.
+
+        What the table refused stays refused until it is another one: asked with each flush it would cost
+        each of them as many requests.
+        """
         self._handle = handle
         self.was_there = True
-        self.last = info
-        shape = Shape(handle, info)
+        if self.last is not None and definition(self.last.info) == definition(info):
+            refused |= self.last.refused
+        shape = self.last = Shape(handle, info, refused)
         self._kept = shape, self._clock() + self._ttl_seconds()
         return shape
 

@@ -98,16 +98,17 @@ class LiveTable:
             namespace = namespace_of(self._catalog, self._settings.namespace)
             create_table(namespace, self._settings.table, batch)
             shape = self._look_up()
-        info = evolve(shape.handle, shape.info, batch, self._metrics)
-        if info is not shape.info:
-            shape = self._adopt(shape.handle, info)
+        evolved = evolve(shape.handle, shape.info, batch, self._metrics, shape.refused)
+        if evolved.info is not shape.info:
+            shape = self._adopt(shape.handle, evolved.info, evolved.refused)
         if layout is not None and layout.partition_by and shape.info.partition_spec is None:
             raise Fatal(f"table {self} could not be given the columns of {layout}")
         return shape
 
     def columns(self) -> Columns:
         """Those of the table as it was last read, whenever that was; none before."""
-        return Columns() if self._cache.last is None else columns_of(self._cache.last)
+        last = self._cache.last
+        return Columns() if last is None else columns_of(last.info, last.refused)
 
     def destination(self, shape: Shape) -> Destination:
         """What `shape` is to the identity of a flush: this name, in that incarnation."""
@@ -126,9 +127,9 @@ class LiveTable:
         settings = self._settings
         return self._adopt(*self._client.look_up(self._catalog, settings.namespace, settings.table))
 
-    def _adopt(self, handle: Table, info: TableInfo) -> Shape:
+    def _adopt(self, handle: Table, info: TableInfo, refused: frozenset[str] = frozenset()) -> Shape:
         """Every door a table comes through leads here."""
         check_fixed_columns(info, self._fixed_columns)
         if self._layout is not None:
             info = reconcile(handle, info, self._layout)
-        return self._cache.adopt(handle, info)
+        return self._cache.adopt(handle, info, refused)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -12,10 +13,26 @@ from millpond.records.unify import ColumnsDisagreeError, as_text, unify
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of a table by name, with the widest type each can be given; `required` may not be null."""
+    """The columns of a table by name, with the widest type each can be given; `required` may not be null.
+
+    `refused` are those the table was asked to take and does not: as a column, or, of `types`, as a wider one.
+    """
 
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
     required: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
+
+    def can_take(self, batch: pa.RecordBatch, read_for: Columns) -> bool:
+        """Whether a batch read for the columns `read_for` is what reading it for these would make of it.
+
+        Else its values have to be read again: what is left of them here may have lost what told them apart.
+        """
+        return self.required <= read_for.required and not any(
+            field.name in self.refused - read_for.refused
+            or (field.name in self.types and self.types[field.name] != read_for.types.get(field.name))
+            for field in batch.schema
+            if not pa.types.is_null(field.type)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +53,7 @@ class Chunk:
 
     `again` is there while a column of `batch` is none of the table's yet: until the table has it, its type
     is a guess, and the records it was made of are kept; they have `kept_bytes`. Of `records` that had a
-    value `lost` made no row although no filter took them.
+    value `lost` made no row although no filter took them. `read_for` are the columns they were read for.
     """
 
     batch: pa.RecordBatch
@@ -45,6 +62,7 @@ class Chunk:
     kept_bytes: int = 0
     records: int = 0
     lost: int = 0
+    read_for: Columns = Columns()
 
     @property
     def nbytes(self) -> int:
@@ -71,8 +89,8 @@ def settle(batches: Sequence[pa.RecordBatch], again: Mapping[int, ReadAgain], li
     quarantined: dict[int, pa.RecordBatch] = {}
     while True:
         for index, read_again in again.items():
-            if _differs(read[index].schema, types):
-                reread = read_again(Columns(types, live.required))
+            if _differs(read[index].schema, types, live.refused):
+                reread = read_again(Columns(types, live.required, live.refused))
                 read[index], quarantined[index] = reread.batch, reread.quarantined
         try:
             table = unify(read)
@@ -85,8 +103,9 @@ def settle(batches: Sequence[pa.RecordBatch], again: Mapping[int, ReadAgain], li
         return Settled(table, [batch for batch in quarantined.values() if batch.num_rows])
 
 
-def _differs(schema: pa.Schema, types: Mapping[str, pa.DataType]) -> bool:
+def _differs(schema: pa.Schema, types: Mapping[str, pa.DataType], refused: AbstractSet[str]) -> bool:
     return any(
-        field.name in types and types[field.name] != field.type and not pa.types.is_null(field.type)
+        types.get(field.name, field.type) != field.type or (field.name in refused and field.name not in types)
         for field in schema
+        if not pa.types.is_null(field.type)
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import compress
 
@@ -88,12 +89,18 @@ class Decoder:
         self._is_fast = is_fast
         self._keys = Keys(pins, taken, limits.columns, record_bytes=limits.record_bytes)
 
-    def expect(self, live: Mapping[str, pa.DataType], required: Collection[str] = frozenset()) -> None:
+    def expect(
+        self,
+        live: Mapping[str, pa.DataType],
+        required: Collection[str] = frozenset(),
+        refused: AbstractSet[str] = frozenset(),
+    ) -> None:
         """From now on these are the table's columns; a value that does not fit its column becomes null.
 
-        A record without a value for each `required` column makes no row.
+        A record without a value for each `required` column makes no row. One with a value for a column
+        that the table `refused` goes in without it.
         """
-        self._keys.expect(live, required)
+        self._keys.expect(live, required, refused)
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
         """The values of one consume call. Of a key that stands twice in one object the last value counts."""
@@ -233,13 +240,13 @@ class Decoder:
             arrays[name] = build_column(values, texts.reader(merge.order, name))
             self._keys.learn(name, came, merge.total)
         if refused:
-            _note_refused(refused, rows, notes)
+            _note_refused(refused, self._keys.refused, rows, notes)
         return arrays
 
     def _batch(self, arrays: Mapping[str, pa.Array], total: int) -> pa.RecordBatch:
         """Columns that hold a value, and those pinned."""
         kept = {name: a for name, a in arrays.items() if a.null_count < total or name in self._pins}
-        for name in self._pins.keys() - kept.keys():  # there from the first batch on
+        for name in self._pins.keys() - kept.keys() - self._keys.refused:  # there from the first batch on
             kept[name] = pa.nulls(total, self._keys.expected[name])
         if not kept:  # rows without a single value are rows still; this column carries their number
             kept[INSERTED_AT] = pa.nulls(total)
@@ -249,7 +256,9 @@ class Decoder:
         present = [
             pin
             for name, pin in self._pins.items()
-            if name not in failed and batch.column(name).null_count < batch.num_rows
+            if name not in failed
+            and name not in self._keys.refused
+            and batch.column(name).null_count < batch.num_rows
         ]
         return Counter(present)
 
@@ -272,12 +281,15 @@ class _Texts:
         return text_of(bytes(self._known[index][name]))
 
 
-def _note_refused(refused: Collection[str], rows: Mapping[int, Members], notes: Notes) -> None:
+def _note_refused(
+    refused: Collection[str], by_table: Collection[str], rows: Mapping[int, Members], notes: Notes
+) -> None:
     """One look at each member: where there are 100,000 names, names times rows would take minutes."""
     for index, members in rows.items():
         for name, value in members.items():
             if value is not None and name in refused:
-                notes.add(index, Refusal("too_many_columns", f"no room for {name!r}"))
+                detail = f"the table refuses {name!r}" if name in by_table else f"no room for {name!r}"
+                notes.add(index, Refusal("too_many_columns", detail))
 
 
 def _names_of(rows: Iterable[Members]) -> list[str]:

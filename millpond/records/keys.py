@@ -53,14 +53,17 @@ class Keys:
         self._probed_bytes = min(record_bytes, _PROBED_BYTES)
         self.expected: Mapping[str, pa.DataType] = self._pinned
         self.required: frozenset[str] = frozenset()
+        self.refused: frozenset[str] = frozenset()
         self._accepted: dict[str, None] = {}
         self._empty: set[str] = set()
         self._readings: dict[str, Reading] = {}
         self._left_out: set[str] = set()
         self._parser: FastParser | None = None
 
-    def expect(self, live: Mapping[str, pa.DataType], required: Collection[str]) -> None:
-        """From now on these are the table's columns; those `required` may not be null.
+    def expect(
+        self, live: Mapping[str, pa.DataType], required: Collection[str], refused: AbstractSet[str]
+    ) -> None:
+        """From now on these are the table's columns; those `required` may not be null, none `refused` comes.
 
         Columns accepted before that did not become the table's give back their room: a filter took their
         records, or the catalog refused them.
@@ -69,16 +72,21 @@ class Keys:
             self._accepted.clear()
             self._parser = None
         known = {name: kind for name, kind in live.items() if self.is_column(name)}
-        known |= {name: kind for name, kind in self._pinned.items() if _takes(known.get(name, kind), kind)}
+        missing = frozenset(refused - live.keys())
+        known |= {
+            name: kind
+            for name, kind in self._pinned.items()
+            if name not in missing and _takes(known.get(name, kind), kind)
+        }
         may_not_be_null = frozenset(
             name for name in required if name not in self._taken and name != INSERTED_AT
         )
-        if known == self.expected and may_not_be_null == self.required:
+        if (known, may_not_be_null, missing) == (self.expected, self.required, self.refused):
             return
         for name, kind in known.items():
             if self.expected.get(name) != kind:
                 self._readings.pop(name, None)
-        self.expected, self.required = known, may_not_be_null
+        self.expected, self.required, self.refused = known, may_not_be_null, missing
         self._parser = None
 
     def is_column(self, name: str) -> bool:
@@ -93,7 +101,7 @@ class Keys:
         """Whether a new column may come: every value makes one, so that their number has to have an end."""
         if name in self._accepted:
             return True
-        if len(self.expected) + len(self._accepted) >= self._limit:
+        if name in self.refused or len(self.expected) + len(self._accepted) >= self._limit:
             return False
         self._accepted[name] = None
         self._parser = None

@@ -89,7 +89,7 @@ def types(info: TableInfo) -> dict[str, str]:
 
 def evolved(live: Any, series: Metrics | None = None, **columns: list[Any]) -> dict[str, str]:
     """The columns of a table after it took in a batch."""
-    return types(evolve(live, live.live, pa.table(columns), series or metrics()))
+    return types(evolve(live, live.live, pa.table(columns), series or metrics()).info)
 
 
 def test_a_batch_that_fits_alters_nothing() -> None:
@@ -162,6 +162,38 @@ def test_a_refused_column_is_left_out_and_counted_and_the_others_are_added() -> 
     assert value(series, "millpond_schema_columns_added_total") == 1
 
 
+def test_a_column_that_is_refused_because_another_writer_has_just_added_it_is_not_called_refused() -> None:
+    live, series = table(), metrics()
+    stale = live.live
+    live.add("d", "double")
+    assert frozenset() == evolve(live, stale, pa.table({"d": [1.5], "e": [1]}), series).refused
+    assert {"a", "s", "d", "e"} == types(live.live).keys()
+
+
+def test_a_race_that_is_lost_while_columns_are_asked_for_one_by_one_is_run_again() -> None:
+    """Left out, the column would have lost its values, and nobody refused it."""
+
+    class Racing(LiveTable):
+        def alter(self, operations: list[AlterOp]) -> TableInfo:
+            if [operation.body["column"]["name"] for operation in operations] == ["good"] and not self.raced:
+                self.raced = True
+                raise CommitConflictError("commit_conflict", status_code=409)
+            return super().alter(operations)
+
+        raced = False
+
+    live: Any = Racing(table_info(LIVE))
+    live.refused.add("bad")
+    evolved = evolve(live, live.live, pa.table({"bad": [1], "good": [1]}), metrics())
+    assert (frozenset({"bad"}), True) == (evolved.refused, "good" in types(evolved.info))
+
+
+def test_a_column_refused_before_is_not_asked_for() -> None:
+    live = table()
+    evolved = evolve(live, live.live, pa.table({"bad": [1]}), metrics(), frozenset({"bad"}))
+    assert ([], frozenset({"bad"})) == (live.alters, evolved.refused)
+
+
 def test_a_refused_promotion_leaves_the_column_as_it_is() -> None:
     live, series = table(pa.schema({"v": pa.int64()}), types={"v": "int"}), metrics()
     live.refused.add("v")
@@ -224,6 +256,7 @@ class Names:
     def __init__(self, *, there: bool = False, faster: bool = False) -> None:
         self.there = there
         self.faster = faster
+        self.refused: set[str] = set()
         self.made: list[Any] = []
 
     def namespace(self, name: str) -> str:
@@ -235,6 +268,8 @@ class Names:
         return self._create(name, name)
 
     def create_table(self, name: str, schema: pa.Schema) -> str:
+        if self.refused & set(schema.names):
+            raise ValidationError("validation", status_code=422)
         return self._create(name, schema)
 
     def _create(self, name: str, what: object) -> str:
@@ -271,6 +306,14 @@ def test_a_table_is_made_of_the_columns_that_have_a_type_and_the_instant() -> No
     (schema,) = namespace.made
     expected = [("a", pa.int64()), ("s", pa.string()), ("_inserted_at", pa.timestamp("us", "UTC"))]
     assert expected == [(field.name, field.type) for field in schema]
+
+
+def test_a_table_is_made_whatever_column_is_refused() -> None:
+    """Else one odd record, the first, would stop the process at every start."""
+    namespace: Any = Names()
+    namespace.refused.add("bad")
+    create_table(namespace, "events", pa.table({"a": [1], "bad": [1]}))
+    assert [["_inserted_at"]] == [schema.names for schema in namespace.made]
 
 
 def test_a_table_made_by_a_faster_replica_is_left_as_it_is() -> None:

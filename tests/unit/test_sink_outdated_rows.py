@@ -1,0 +1,236 @@
+"""Columns the catalog refuses, and columns that are replaced while rows for them wait: no value is lost."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyhoglake import ops
+
+from millpond.buffer import Buffer
+from millpond.errors import Outdated
+from millpond.intake import Intake
+from millpond.selection import Selection
+from millpond.sink import Flush
+from tests.unit.fakes import metrics, positions, value
+from tests.unit.lake import Lake, Writer
+from tests.unit.looping import message
+from tests.unit.test_config import loaded
+
+LAID_OUT = {"HOGLAKE_PARTITION_BY": "", "MILLPOND_SORT_BY": ""}
+
+
+class Stream:
+    """Records of one partition on their way to a sink."""
+
+    def __init__(self, lake: Lake, **environ: str) -> None:
+        config, counted = loaded(**LAID_OUT | environ), metrics()
+        self.lake = lake
+        self.writer = Writer(lake, **LAID_OUT | environ)
+        self.intake = Intake(config, counted, Selection(config, counted))
+        self.buffer = Buffer(positions({0: 0}), config.flush)
+
+    def read(self, *texts: str) -> None:
+        """Take records in, by what is known of the table now."""
+        self.intake.expect(self.writer.sink.columns())
+        start = next(iter(self.buffer.positions.values()))
+        messages = [message(start + number, text) for number, text in enumerate(texts)]
+        self.buffer.add(self.intake.take(messages), positions({0: start + len(texts)}))
+
+    def flush(self) -> Flush:
+        flush = self.buffer.take("size")
+        assert flush is not None
+        return flush
+
+    def write(self, *texts: str) -> Flush:
+        self.read(*texts)
+        flush = self.flush()
+        self.writer.write(flush)
+        return flush
+
+    def rows(self, name: str = "n") -> list[Any]:
+        """What the rows have in a column, in their order."""
+        return [row.get(name) for row in sorted(self.lake.rows(), key=lambda row: row["n"])]
+
+    def restart(self, **environ: str) -> "Stream":
+        """A new process that goes on where this one is."""
+        heir = Stream(self.lake, **environ)
+        heir.buffer = Buffer(self.buffer.positions, loaded().flush)
+        return heir
+
+    def quarantine(self) -> list[tuple[int, str, bytes]]:
+        """Offset, reason and bytes of each record there."""
+        table = self.lake.client.catalog("lake").namespace("main").table("events_quarantine")
+        parts = [pq.read_table(pa.BufferReader(self.lake.store.objects[f.path])) for f in table.files()]
+        rows = [row for part in parts for row in part.to_pylist()]
+        return sorted((row["offset"], row["reason"], row["value"]) for row in rows)
+
+    def schema_errors(self) -> float:
+        return value(self.writer.metrics, "millpond_errors_total", type="schema") or 0
+
+
+@dataclass
+class Refusals:
+    """Names of columns the catalog refuses, and how often it was asked for them."""
+
+    names: set[str] = field(default_factory=set)
+    asked: int = 0
+
+
+@pytest.fixture
+def refused(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Refusals:
+    refusals, send = Refusals(), lake.transport.send
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        wanted = refusals.names.intersection(_columns(request))
+        refusals.asked += len(wanted)
+        if wanted:
+            return httpx.Response(422, json={"error": "validation", "message": f"no {wanted}"})
+        return send(request)
+
+    monkeypatch.setattr(lake.transport, "send", answer)
+    return refusals
+
+
+def _columns(request: httpx.Request) -> Sequence[str]:
+    """The columns a request would make or widen."""
+    content = request.read()
+    if request.method == "GET" or request.url.path.endswith("/commit/prepared") or not content:
+        return []
+    body = orjson.loads(content)
+    made = [entry["column"]["name"] for entry in body.get("ops", []) if entry["op"] == "add_column"]
+    widened = [entry["name"] for entry in body.get("ops", []) if entry["op"] == "promote_column"]
+    return [*made, *widened, *(column["name"] for column in body.get("columns", []))]
+
+
+def replace_column(lake: Lake, name: str, kind: pa.DataType) -> None:
+    lake.table.alter([ops.drop_column(name)])
+    lake.table.alter([ops.add_column(name, kind)])
+
+
+def test_a_record_with_a_value_for_a_refused_column_has_its_row_and_is_in_quarantine(
+    lake: Lake, refused: Refusals
+) -> None:
+    stream = Stream(lake)
+    stream.write('{"n":0}')
+    refused.names.add("bad")
+    odd = '{"n":1, "bad":"x", "good":2}'
+    stream.write(odd, '{"n":2,"bad":null}')
+    assert ([0, 1, 2], [None, 2, None]) == (stream.rows(), stream.rows("good"))
+    assert [(1, "too_many_columns", odd.encode())] == stream.quarantine()
+
+
+def test_where_misfits_are_rejected_a_record_with_a_refused_column_is_only_in_quarantine(
+    lake: Lake, refused: Refusals
+) -> None:
+    stream = Stream(lake, MILLPOND_ON_MISMATCH="reject")
+    stream.write('{"n":0}')
+    refused.names.add("bad")
+    stream.write('{"n":1,"bad":"x"}', '{"n":2}')
+    assert [0, 2] == stream.rows()
+    assert [1] == [offset for offset, *_ in stream.quarantine()]
+
+
+def test_a_table_is_made_without_the_column_the_catalog_refuses(lake: Lake, refused: Refusals) -> None:
+    refused.names.add("bad")
+    stream = Stream(lake)
+    stream.write('{"n":1,"bad":"x"}')
+    assert ([1], 1) == (stream.rows(), len(stream.quarantine()))
+
+
+@pytest.mark.parametrize("pins", ["", "bad:varchar"], ids=["free", "pinned"])
+def test_once_a_column_is_refused_its_records_are_not_kept_and_the_catalog_is_not_asked_again(
+    lake: Lake, refused: Refusals, pins: str
+) -> None:
+    stream = Stream(lake)
+    stream.write('{"n":0}')
+    stream = stream.restart(MILLPOND_TYPED_COLUMNS=pins)
+    refused.names.add("bad")
+    stream.write('{"n":1,"bad":"x"}')
+    count = refused.asked
+    assert 0 < count
+    flush = stream.write('{"n":2,"bad":"x"}')
+    stream.writer.sink._forget_shapes()  # read anew it is the same table still
+    stream.write('{"n":3,"bad":"x"}')
+    assert ({}, count, 1) == (flush.again, refused.asked, stream.schema_errors())
+    assert [1, 2, 3] == [offset for offset, *_ in stream.quarantine()]
+    assert [0, 1, 2, 3] == stream.rows()
+
+
+def test_a_refused_column_is_asked_for_again_when_somebody_has_altered_the_table(
+    lake: Lake, refused: Refusals
+) -> None:
+    stream = Stream(lake)
+    stream.write('{"n":0}')
+    refused.names.add("bad")
+    stream.write('{"n":1,"bad":"x"}')
+    refused.names.clear()
+    lake.table.alter([ops.add_column("other", pa.string())])
+    stream.writer.sink._forget_shapes()
+    stream.write('{"n":2,"bad":"y"}')
+    stream.write('{"n":3,"bad":"z"}')
+    assert [None, None, None, "z"] == stream.rows("bad")
+    assert [1, 2] == [offset for offset, *_ in stream.quarantine()]
+
+
+@pytest.mark.parametrize("kind", [pa.bool_(), pa.string(), pa.float64()])
+def test_rows_read_before_a_column_was_replaced_are_not_published_as_something_else(
+    lake: Lake, kind: pa.DataType
+) -> None:
+    """E27: 1 would have become true, and 1 in a column of text something that no record said."""
+    stream = Stream(lake)
+    stream.write('{"n":0,"v":1}')
+    stream.read('{"n":1,"v":1}')
+    replace_column(lake, "v", kind)
+    stream.writer.sink._forget_shapes()
+    with pytest.raises(Outdated, match=r"main\.events were replaced"):
+        stream.writer.write(stream.flush())
+    assert 1 == len(lake.rows())
+
+
+def test_records_read_again_go_where_they_belong_to_the_last_byte(lake: Lake) -> None:
+    stream = Stream(lake)
+    texts = ['{"n":1, "v":2}', '{"n":2,"v":true}']
+    stream.write('{"n":0,"v":1}')
+    stream.read(texts[0])
+    replace_column(lake, "v", pa.bool_())
+    stream.writer.sink._forget_shapes()
+    with pytest.raises(Outdated):
+        stream.writer.write(stream.flush())
+    stream.buffer = Buffer(positions({0: 1}), loaded().flush)
+    stream.write(*texts)
+    assert [1, None, True] == stream.rows("v")  # the first is in the column that was dropped
+    assert [(1, "type_mismatch", texts[0].encode())] == stream.quarantine()
+
+
+def test_rows_without_a_value_in_the_column_that_was_replaced_go_in(lake: Lake) -> None:
+    stream = Stream(lake)
+    stream.write('{"n":0,"v":1}')
+    stream.read('{"n":1}')
+    replace_column(lake, "v", pa.bool_())
+    stream.writer.sink._forget_shapes()
+    stream.writer.write(stream.flush())
+    assert [0, 1] == stream.rows()
+
+
+def test_a_column_that_may_not_be_widened_keeps_what_fits_and_quarantines_the_rest(
+    lake: Lake, refused: Refusals
+) -> None:
+    """Read for the type it could have had, a value beyond 32 bits would have become null without a copy."""
+    lake.client.catalog("lake").create_namespace("main").create_table(
+        "events",
+        pa.schema([("n", pa.int64()), ("v", pa.int32()), ("_inserted_at", pa.timestamp("us", "UTC"))]),
+    )
+    refused.names.add("v")
+    stream = Stream(lake)
+    stream.read('{"n":1,"v":5}', '{"n":2,"v":4294967296}')
+    with pytest.raises(Outdated):
+        stream.writer.write(stream.flush())
+    stream.buffer = Buffer(positions({0: 0}), loaded().flush)
+    stream.write('{"n":1,"v":5}', '{"n":2,"v":4294967296}')
+    assert [5, None] == stream.rows("v")
+    assert [1] == [offset for offset, *_ in stream.quarantine()]
