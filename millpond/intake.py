@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Message
@@ -36,6 +37,9 @@ _NOT_JSON = frozenset({"json_parse", "not_an_object", "too_deep"})
 
 MESSAGE_BYTES = 256
 """What a message takes beside its value and its key: 177 measured, and a topic name of its own."""
+
+HEADER_BYTES = 160
+"""What a header takes beside its characters and bytes: a tuple of two objects."""
 
 _ROW = "row number"  # no column of a table can be called so
 
@@ -205,4 +209,14 @@ def _without_more_columns(batch: pa.RecordBatch, names: AbstractSet[str]) -> pa.
 
 
 def _bytes_of(message: Message) -> int:
-    return MESSAGE_BYTES + len(message.value() or b"") + len(message.key() or b"")
+    return (
+        MESSAGE_BYTES + len(message.value() or b"") + len(message.key() or b"") + _bytes_of_headers(message)
+    )
+
+
+def _bytes_of_headers(message: Message) -> int:
+    try:
+        headers: Any = message.headers() or ()
+    except UnicodeDecodeError:  # the client makes text of their names, which may be any bytes
+        return HEADER_BYTES
+    return sum(HEADER_BYTES + len(name) + len(value or b"") for name, value in headers)

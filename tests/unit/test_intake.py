@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Message
 
-from millpond.intake import Intake
+from millpond.intake import HEADER_BYTES, MESSAGE_BYTES, Intake
 from millpond.records import Chunk, Columns
 from millpond.selection import Selection
 from tests.unit.fakes import metrics
@@ -82,3 +82,11 @@ def test_keys_of_records_that_a_filter_takes_use_up_no_room_for_columns() -> Non
     chunk = _taken(intake, b'{"team":1,"wanted":1}')
     assert ["team", "wanted"] == chunk.batch.schema.names
     assert chunk.quarantined is None
+
+
+def test_all_of_a_message_that_is_kept_is_counted(intake: Intake) -> None:
+    """Headers too: a topic of small records with many of them would fill the memory unseen."""
+    headers: list[tuple[str, str | bytes | None]] = [("trace", b"0123456789"), ("none", None)]
+    kept = Message(topic="flights", partition=0, offset=7, key=b"key", value=b'{"n":1}', headers=headers)
+    expected = MESSAGE_BYTES + len(b'key{"n":1}') + 2 * HEADER_BYTES + len("trace0123456789none")
+    assert expected == intake.take([kept]).kept_bytes
