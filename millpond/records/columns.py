@@ -16,6 +16,13 @@ TextAt = Callable[[int], bytes]
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _NOTHING = type(None)
 _ONE_TYPE: dict[type, pa.DataType] = {bool: pa.bool_(), float: pa.float64(), str: pa.string()}
+_OWN_TYPES = {
+    pa.bool_(): ({bool},),
+    pa.int64(): ({int},),
+    pa.float64(): ({float}, {float, int}),
+}
+"""What the values of a column may all be for it to need no conversion."""
+
 _SCALARS = {bool, int, float, str, _NOTHING}
 
 
@@ -57,8 +64,8 @@ def column_of(
     if pa.types.is_decimal(expected):  # by their digits: a double has rounded them
         return convert(text_column(values, text_at), expected)
     types = set(map(type, values)) - {_NOTHING}
-    if expected == pa.float64() and types == {int, float} and (numbers := _typed(types, values)) is not None:
-        return numbers
+    if types in _OWN_TYPES.get(expected, ()) and (as_they_are := _typed(types, values)) is not None:
+        return as_they_are
     groups: Iterable[Sequence[Any]] = [values]
     if len(types) > 1:  # apart, because beside values of another type each would only be text
         groups = [[value if type(value) is kind else None for value in values] for kind in types]

@@ -6,10 +6,11 @@ cannot take exactly as the careful way would: an unknown key, another JSON type,
 
 from __future__ import annotations
 
+from array import array as numbers_of
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, Literal
 
 import msgspec
@@ -284,32 +285,44 @@ def _told_apart(array: pa.Array, given: pa.Array) -> Built:
 
 def _texts(values: Sequence[Any]) -> Built:
     """Each member as text: a string's characters, null, else its own text. The parser passed over these."""
-    texts = list(map(bytes, values))
+    whole = b"".join(values)
+    array = _cut(whole, values)
     odd: list[int] = []
-    binary = pa.array(texts, pa.binary())
-    try:
-        array = binary.cast(pa.string())
-    except pa.ArrowInvalid:  # not UTF-8
-        odd = _not_utf8(texts)
-        for number in odd:
-            texts[number] = b"null"
-        array = pa.array(texts, pa.binary()).cast(pa.string())
+    if not whole.isascii():
+        try:
+            array.validate(full=True)
+        except pa.ArrowInvalid:  # not UTF-8
+            odd = _not_utf8(values)
+            values = _with_null(values, odd)
+            array = _cut(b"".join(values), values)
     is_nested = pc.or_(pc.starts_with(array, "{"), pc.starts_with(array, "["))
     others = pc.indices_nonzero(pc.invert(is_nested)).to_pylist()
-    spaced = _spaced(texts, array)
+    spaced = _spaced(whole, array)
     if not others and not spaced:
         return array, odd
-    read: list[bytes | None] = list(texts)
+    read: list[bytes | None] = list(map(bytes, values))
     for number in spaced:
-        read[number] = texts[number] = text_of(texts[number])
+        read[number] = text_of(bytes(values[number]))
     for number in others:
-        read[number] = string_or_text(texts[number])
+        read[number] = string_or_text(bytes(values[number]))
     return pa.array(read, pa.binary()).cast(pa.string()), odd
 
 
-def _spaced(texts: Sequence[bytes], array: pa.Array) -> list[int]:
+def _cut(whole: bytes, texts: Sequence[Any]) -> pa.Array:
+    """The texts that `whole` consists of, without a copy of each; they may not be UTF-8."""
+    ends = numbers_of("i", accumulate(map(len, texts), initial=0))
+    return pa.StringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(whole))
+
+
+def _with_null(texts: Sequence[Any], numbers: Sequence[int]) -> list[Any]:
+    others = list(texts)
+    for number in numbers:
+        others[number] = _NULL
+    return others
+
+
+def _spaced(whole: bytes, array: pa.Array) -> list[int]:
     """The numbers of those that may hold white space between tokens; most batches hold none at all."""
-    whole = b"".join(texts)
     if not any(space in whole for space in (b" ", b"\n", b"\t", b"\r")):
         return []
     spaced: list[int] = pc.indices_nonzero(pc.match_substring_regex(array, STRUCTURAL_SPACE)).to_pylist()

@@ -116,7 +116,10 @@ def _to_integer(column: pa.Array, target: pa.DataType) -> pa.Array:
         return cast_each(only(is_whole, column), target)
     if pa.types.is_string(column.type):
         column = pc.utf8_trim_whitespace(column)
-        column = only(pc.match_substring_regex(column, _INTEGER), column)
+        is_number = pc.match_substring_regex(column, _INTEGER)
+        if not is_number.true_count:  # mostly so, where one record is odd
+            return pa.nulls(len(column), target)
+        column = only(is_number, column)
     return pa.nulls(len(column), target) if pa.types.is_boolean(column.type) else cast_each(column, target)
 
 
@@ -128,7 +131,10 @@ def _to_floating(column: pa.Array, target: pa.DataType) -> pa.Array:
     if not pa.types.is_string(column.type):
         return pa.nulls(len(column), target)
     text = pc.utf8_trim_whitespace(column)
-    numbers = only(pc.match_substring_regex(text, _NUMBER), text).cast(pa.float64())
+    is_number = pc.match_substring_regex(text, _NUMBER)
+    if not is_number.true_count:
+        return pa.nulls(len(column), target)
+    numbers = only(is_number, text).cast(pa.float64())
     is_rounded = pc.and_(pc.match_substring_regex(text, _INTEGER), pc.invert(_is_exact(numbers)))
     return _narrowed(only(pc.and_(pc.is_finite(numbers), pc.invert(is_rounded)), numbers), target)
 
