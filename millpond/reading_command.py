@@ -51,7 +51,51 @@ def command_config(
     return load({**given, **ours})
 
 
-def run_command(name: str, act: Callable[[SideCalls], int], *, as_json: bool) -> int:
+class Output:
+    """Standard output of a command. Whoever reads it may leave early (`| head`), and that is no failure."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
+        self.has_begun = False
+        self._is_read = True
+
+    def write(self, pieces: Iterable[str | bytes]) -> None:
+        """Each as it comes, while anybody reads: after that the rest of `pieces` is not even made."""
+        for piece in pieces if self._is_read else ():
+            self.has_begun = True
+            self._try(lambda piece=piece: _put(piece))  # type: ignore[misc] # the default binds it
+            if not self._is_read:
+                return
+        self._try(sys.stdout.flush)
+
+    def lines(self, lines: Iterable[str]) -> None:
+        """Text for people."""
+        self.write(f"{line}\n" for line in lines)
+
+    def json(self, data: object) -> None:
+        """One JSON text."""
+        self.write([as_json(data) + "\n"])
+
+    def _try(self, put: Callable[[], object]) -> None:
+        try:
+            put()
+        except BrokenPipeError:
+            self._is_read = False
+
+
+def _put(piece: str | bytes) -> None:
+    if isinstance(piece, bytes):
+        sys.stdout.buffer.write(piece)
+    else:
+        sys.stdout.write(piece)
+
+
+def as_json(data: object) -> str:
+    """JSON for machines that people read as well."""
+    return orjson.dumps(data, option=orjson.OPT_INDENT_2).decode()
+
+
+def run_command(name: str, act: Callable[[SideCalls], int], output: Output) -> int:
     """Do `act`, and make of every failure that is none of ours a sentence and an exit code.
 
     Its own code, or 2 for a bad configuration, 3 for what is out of reach or of time. A call left behind ends
@@ -62,10 +106,10 @@ def run_command(name: str, act: Callable[[SideCalls], int], *, as_json: bool) ->
     try:
         code = act(side_calls)
     except ConfigError as error:
-        code = fail(name, BAD_CONFIGURATION, error.problems, as_json=as_json)
+        code = _fail(name, BAD_CONFIGURATION, error.problems, output)
     except NotFoundError as error:
         problem = f"no such catalog, namespace or table: {error}"
-        code = fail(name, BAD_CONFIGURATION, [problem], as_json=as_json)
+        code = _fail(name, BAD_CONFIGURATION, [problem], output)
     except (
         MillpondError,
         HoglakeError,
@@ -73,9 +117,9 @@ def run_command(name: str, act: Callable[[SideCalls], int], *, as_json: bool) ->
         KafkaException,
         BotoCoreError,
         OSError,
-        pa.ArrowInvalid,
+        pa.ArrowException,
     ) as error:
-        code = fail(name, OUT_OF_REACH, [f"{type(error).__name__}: {error}"], as_json=as_json)
+        code = _fail(name, OUT_OF_REACH, [f"{type(error).__name__}: {error}"], output)
     if side_calls.abandoned:
         # A Kafka client that waits for a silent broker would keep the interpreter from ending.
         sys.stdout.flush()
@@ -83,20 +127,10 @@ def run_command(name: str, act: Callable[[SideCalls], int], *, as_json: bool) ->
     return code
 
 
-def fail(name: str, code: int, problems: Sequence[str], *, as_json: bool) -> int:
-    """Say what is in the way; `code` again."""
-    if as_json:
-        print_json({"verdict": "unknown", "exit_code": code, "problems": list(problems)})
+def _fail(name: str, code: int, problems: Sequence[str], output: Output) -> int:
+    """Say what is in the way; `code` again. A JSON text that has begun stays unfinished: it is not all."""
+    if output.as_json and not output.has_begun:
+        output.json({"verdict": "unknown", "exit_code": code, "problems": list(problems)})
     for problem in problems:
         sys.stderr.write(f"millpond {name}: {problem}\n")
     return code
-
-
-def print_json(data: object) -> None:
-    """One JSON text to standard output."""
-    sys.stdout.write(orjson.dumps(data, option=orjson.OPT_INDENT_2).decode() + "\n")
-
-
-def print_lines(lines: Iterable[str]) -> None:
-    """Text to standard output."""
-    sys.stdout.writelines(f"{line}\n" for line in lines)

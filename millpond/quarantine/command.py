@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 
 from millpond.config import Config
 from millpond.deadline import Deadline
@@ -16,9 +17,9 @@ from millpond.msk_iam import token_source
 from millpond.quarantine.replay import Outcome, Replay
 from millpond.quarantine.summary import Summary
 from millpond.quarantine.table import QuarantineTable
-from millpond.quarantine.text import record_data, record_text, summary_data, summary_text
+from millpond.quarantine.text import counts_text, record_text, records_json, summary_data, summary_text
 from millpond.quarantine.wanted import Wanted
-from millpond.reading_command import command_config, print_json, print_lines, run_command
+from millpond.reading_command import Output, command_config, run_command
 
 _NAME = "quarantine"
 NOT_DONE = 1
@@ -58,43 +59,47 @@ class ReplayOptions:
 
 def run_list(options: ListOptions, environ: Mapping[str, str]) -> int:
     """Count and print: 0 done, 2 bad configuration, 3 out of reach or of time."""
+    output = Output(as_json=options.json)
 
     def act(_: object) -> int:
         config = command_config(environ, _NAME, needs_brokers=False)
         with _quarantine(config, Deadline(options.timeout)) as (name, table):
             summary = Summary() if table is None else table.summary(options.wanted)
             if options.json:
-                print_json(summary_data(name, summary) | {"exists": table is not None})
+                output.json(summary_data(name, summary) | {"exists": table is not None})
             else:
-                print_lines(_no_table(name) if table is None else summary_text(name, summary))
+                output.lines(_no_table(name) if table is None else summary_text(name, summary))
         return 0
 
-    return run_command(_NAME, act, as_json=options.json)
+    return run_command(_NAME, act, output)
 
 
 def run_show(options: ShowOptions, environ: Mapping[str, str]) -> int:
-    """Print records: 0 done, 1 the one asked for is not there, 2 bad configuration, 3 out of reach."""
+    """Print records as they are found: 0 done, 1 the one asked for is not there, 2 and 3 as above."""
+    output = Output(as_json=options.json)
 
     def act(_: object) -> int:
         config = command_config(environ, _NAME, needs_brokers=False)
         with _quarantine(config, Deadline(options.timeout)) as (name, table):
             limit = 1 if options.raw else options.limit
-            records = [] if table is None else list(table.newest(options.wanted, limit))
-            is_missing = not records and (options.raw or options.wanted.offset is not None)
+            records = iter(()) if table is None else table.newest(options.wanted, limit)
+            # The first of them before a word is printed: what is out of reach is mostly so from the start.
+            first = list(islice(records, 1))
+            records = chain(first, records)
             if options.raw:
-                sys.stdout.buffer.write(b"".join(record.value or b"" for record in records))
-                sys.stdout.flush()
+                output.write(record.value or b"" for record in records)
             elif options.json:
-                print_json({"table": name, "records": [record_data(record) for record in records]})
+                output.write(records_json(name, records))
             elif table is None:
-                print_lines(_no_table(name))
+                output.lines(_no_table(name))
             else:
-                print_lines(line for record in records for line in record_text(record))
-            if table is not None and not records:
+                output.lines(line for record in records for line in record_text(record))
+            if table is not None and not first:
                 sys.stderr.write(f"millpond quarantine: no record of {name} is meant by these options\n")
+        is_missing = not first and (options.raw or options.wanted.offset is not None)
         return NOT_DONE if is_missing else 0
 
-    return run_command(_NAME, act, as_json=options.json)
+    return run_command(_NAME, act, output)
 
 
 def run_replay(options: ReplayOptions, environ: Mapping[str, str]) -> int:
@@ -102,6 +107,7 @@ def run_replay(options: ReplayOptions, environ: Mapping[str, str]) -> int:
 
     The quarantine stays as it is.
     """
+    output = Output(as_json=False)
 
     def act(_: object) -> int:
         config = command_config(environ, _NAME, needs_brokers=True)
@@ -109,11 +115,11 @@ def run_replay(options: ReplayOptions, environ: Mapping[str, str]) -> int:
         deadline = Deadline(options.timeout)
         with _quarantine(config, deadline) as (name, table):
             if table is None:
-                print_lines(_no_table(name))
+                output.lines(_no_table(name))
                 return 0
-            return _replay(config, name, table, options)
+            return _replay(config, name, table, options, output)
 
-    return run_command(_NAME, act, as_json=False)
+    return run_command(_NAME, act, output)
 
 
 def _check_target(config: Config, options: ReplayOptions) -> None:
@@ -125,19 +131,19 @@ def _check_target(config: Config, options: ReplayOptions) -> None:
         raise ConfigError([problem])
 
 
-def _replay(config: Config, name: str, table: QuarantineTable, options: ReplayOptions) -> int:
+def _replay(config: Config, name: str, table: QuarantineTable, options: ReplayOptions, output: Output) -> int:
     summary = table.summary(options.wanted)
-    reasons = ", ".join(f"{reason}: {count:,}" for reason, count in summary.by_reason.items()) or "none"
+    reasons = counts_text(summary) or "none"
     plan = f"{summary.total:,} records of {name} ({reasons}) to topic {options.to}"
     token = token_source(config, Metrics(config.pipeline, ""))
     replay = Replay(config, options.to, options.timeout, token)
     replay.check_topic(table.deadline)
     if options.dry_run or not summary.total:
-        print_lines([f"would produce {plan}; nothing was produced"])
+        output.lines([f"would produce {plan}; nothing was produced"])
         return 0
     left = table.deadline.remaining()
     if options.confirm is not None and not options.confirm(f"Produce {plan}?"):
-        print_lines(["nothing was produced"])
+        output.lines(["nothing was produced"])
         return NOT_DONE
     deadline = Deadline(left)  # whoever was asked may have taken his time
     records = replace(table, deadline=deadline).oldest_first(options.wanted)
@@ -145,12 +151,12 @@ def _replay(config: Config, name: str, table: QuarantineTable, options: ReplayOp
         replay.send(records, deadline)
     finally:
         outcome = replay.finish(deadline)
-        _tell(outcome, name, options.to)
+        _tell(outcome, name, options.to, output)
     return NOT_DONE if outcome.failed else 0
 
 
-def _tell(outcome: Outcome, name: str, topic: str) -> None:
-    print_lines([f"produced {outcome.produced:,} records to {topic}; they stay in {name} as well"])
+def _tell(outcome: Outcome, name: str, topic: str, output: Output) -> None:
+    output.lines([f"produced {outcome.produced:,} records to {topic}; they stay in {name} as well"])
     if outcome.failed:
         sys.stderr.write(
             f"millpond quarantine: {outcome.failed:,} records were not confirmed, the first are\n"

@@ -146,13 +146,14 @@ def producer_properties(config: Config, seconds: float) -> dict[str, Any]:
 
 
 def headers_of(record: Record) -> list[tuple[str, str | bytes | None]]:
-    """Where the record was, and why it was in quarantine."""
-    return [
-        ("millpond-topic", record.topic.encode()),
-        ("millpond-partition", str(record.partition).encode()),
-        ("millpond-offset", str(record.offset).encode()),
-        ("millpond-reason", record.reason.encode()),
-    ]
+    """Where the record was, and why it was in quarantine, as far as its row tells."""
+    told = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "reason": record.reason,
+    }
+    return [(f"millpond-{name}", str(what).encode()) for name, what in told.items() if what is not None]
 
 
 def _milliseconds(record: Record) -> int:

@@ -32,15 +32,15 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record in quarantine, to the last byte."""
+    """One record in quarantine, to the last byte. Rows of other programs may leave any of it open."""
 
-    topic: str
-    partition: int
-    offset: int
+    topic: str | None
+    partition: int | None
+    offset: int | None
     timestamp: datetime | None
     key: bytes | None
     value: bytes | None
-    reason: str
+    reason: str | None
     detail: str | None
     inserted_at: datetime | None
 
@@ -82,7 +82,9 @@ class QuarantineTable:
         """The `limit` records that came last, newest first. No file is opened that is not needed."""
         for file in self.files:
             rows = self._last_rows(file, wanted, limit)
-            yield from self._records_at(file, rows)
+            held = self._rows_held(file) if rows else 1
+            for first in range(0, len(rows), held):
+                yield from self._records_at(file, rows[first : first + held])
             limit -= len(rows)
             if limit <= 0:
                 return
@@ -97,11 +99,20 @@ class QuarantineTable:
         """The numbers of the rows that came last, newest first."""
         return [row for *_, row in heapq.nlargest(limit, self._times(file, wanted))]
 
+    def _rows_held(self, file: DataFile) -> int:
+        """How many whole records of a file are held at once, each pass over it."""
+        with self.lake.parquet(file) as parquet:
+            groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
+            total = int(sum(group.total_byte_size for group in groups))
+            average = total // max(int(parquet.metadata.num_rows), 1)
+        return max(_WHOLE_BYTES // max(average, 1), 1)
+
     def _times(self, file: DataFile, wanted: Wanted) -> Iterator[tuple[datetime, datetime, int, int]]:
         for first, batch in self._batches(file, _LIGHT):
             numbered = batch.append_column("row", pa.array(range(first, first + batch.num_rows), pa.int64()))
             for row in wanted.of(numbered).to_pylist():
-                yield row[INSERTED_AT] or _NEVER, row["timestamp"] or _NEVER, row["offset"], row["row"]
+                offset = -1 if row["offset"] is None else row["offset"]
+                yield row[INSERTED_AT] or _NEVER, row["timestamp"] or _NEVER, offset, row["row"]
 
     def _records_at(self, file: DataFile, rows: Sequence[int]) -> Iterator[Record]:
         """The records in these rows, in the order asked for."""

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from textwrap import indent
 from typing import Any
 
 from millpond.aligned import aligned
 from millpond.quarantine.summary import Summary
 from millpond.quarantine.table import Record
+from millpond.reading_command import as_json
 
 _SHOWN_CHARACTERS = 500
 _EXAMPLE_CHARACTERS = 60
+
+UNKNOWN = "unknown"
+"""What stands for a reason or a place that a row does not give: not all of them need be ours."""
 
 _HEADINGS = ("reason", "topic", "partition", "rows", "first", "last", "first_came", "last_came", "example")
 
@@ -22,7 +27,7 @@ def summary_data(name: str, summary: Summary) -> dict[str, Any]:
     return {
         "table": name,
         "rows": summary.total,
-        "by_reason": dict(summary.by_reason),
+        "by_reason": {reason or UNKNOWN: count for reason, count in summary.by_reason.items()},
         "groups": [
             {
                 "reason": reason,
@@ -47,14 +52,24 @@ def summary_text(name: str, summary: Summary) -> Iterator[str]:
         return
     cells = (
         (
-            *(reason, printable(topic), partition, group.rows, group.first, group.last),
+            *(_told(reason), _told(topic), partition, group.rows, group.first, group.last),
             *(_instant(group.since, "seconds"), _instant(group.until, "seconds")),
             printable(group.example or "", _EXAMPLE_CHARACTERS),
         )
         for (reason, topic, partition), group in summary.groups.items()
     )
     yield from aligned(_HEADINGS, cells)
-    yield ", ".join(f"{reason}: {count:,}" for reason, count in summary.by_reason.items())
+    yield counts_text(summary)
+
+
+def records_json(name: str, records: Iterable[Record]) -> Iterator[str]:
+    """One JSON text with all of them, piece by piece."""
+    yield f'{{\n  "table": {as_json(name)},\n  "records": ['
+    separator = ""
+    for record in records:
+        yield separator + "\n" + indent(as_json(record_data(record)), "    ")
+        separator = ","
+    yield "\n  ]\n}\n" if separator else "]\n}\n"
 
 
 def record_data(record: Record) -> dict[str, Any]:
@@ -78,12 +93,23 @@ def record_data(record: Record) -> dict[str, Any]:
 
 def record_text(record: Record) -> Iterator[str]:
     """A record in a few lines, of which no byte reaches the terminal as a command."""
-    where = f"{printable(record.topic)} partition {record.partition} offset {record.offset}"
-    yield f"{where}: {record.reason}: {printable(record.detail or '')}"
+    partition, offset = (_told(None if n is None else str(n)) for n in (record.partition, record.offset))
+    where = f"{_told(record.topic)} partition {partition} offset {offset}"
+    yield f"{where}: {_told(record.reason)}: {printable(record.detail or '')}"
     yield f"    timestamp {_instant(record.timestamp)}, came {_instant(record.inserted_at)}"
     if record.key is not None:
         yield f"    key   {_bytes(record.key)}"
     yield f"    value {_bytes(record.value or b'')}"
+
+
+def counts_text(summary: Summary) -> str:
+    """How many records each reason has."""
+    return ", ".join(f"{_told(reason)}: {count:,}" for reason, count in summary.by_reason.items())
+
+
+def _told(text: str | None) -> str:
+    """What a row of another program may leave open."""
+    return UNKNOWN if text is None else printable(text)
 
 
 def printable(text: str, characters: int = _SHOWN_CHARACTERS) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from millpond.config import Config
 from millpond.deadline import Deadline, SideCalls
 from millpond.lake import LakeTable
-from millpond.reading_command import command_config, print_json, print_lines, run_command
+from millpond.reading_command import Output, command_config, run_command
 from millpond.records import Columns
 from millpond.verify.findings import Finding
 from millpond.verify.flush_findings import file_findings, flush_findings
@@ -46,17 +46,18 @@ def run_verify(options: VerifyOptions, environ: Mapping[str, str]) -> int:
 
     Nothing is written anywhere, and no offset committed.
     """
+    output = Output(as_json=options.json)
 
     def verify(side_calls: SideCalls) -> int:
         with ExitStack() as open_parts:
             report = _Verification(options, environ, side_calls, open_parts).report()
         if options.json:
-            print_json(as_data(report))
+            output.json(as_data(report))
         else:
-            print_lines(as_text(report))
+            output.lines(as_text(report))
         return report.exit_code
 
-    return run_command(_NAME, verify, as_json=options.json)
+    return run_command(_NAME, verify, output)
 
 
 def verify_config(environ: Mapping[str, str], options: VerifyOptions, group: str | None = None) -> Config:

@@ -3,23 +3,34 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyhoglake import DataFile
 from typer.testing import CliRunner
 
 from millpond.cli import app
+from millpond.deadline import Deadline
+from millpond.quarantine import table as table_module
 from millpond.quarantine.replay import headers_of, producer_properties
 from millpond.quarantine.summary import Summary
-from millpond.quarantine.table import COLUMNS, Record, rows_at_a_time
-from millpond.quarantine.text import printable, record_data, summary_text
+from millpond.quarantine.table import COLUMNS, QuarantineTable, Record, _record, rows_at_a_time
+from millpond.quarantine.text import (
+    printable,
+    record_data,
+    record_text,
+    records_json,
+    summary_data,
+    summary_text,
+)
 from millpond.quarantine.wanted import Wanted, parse_since
 from tests.unit.test_config import REQUIRED, loaded
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
 
-def row(offset: int, **others: Any) -> dict[str, Any]:
+def row(offset: int | None, **others: Any) -> dict[str, Any]:
     """One row of a quarantine."""
     fields = {"topic": "t", "partition": 0, "reason": "json_parse", "detail": "no", "_inserted_at": NOW}
     return {"offset": offset, "timestamp": NOW, "key": None, "value": b"{"} | fields | others
@@ -89,6 +100,82 @@ def test_batches_add_up() -> None:
     assert (4, 0, 9) == (group.rows, group.first, group.last)
     assert (NOW - timedelta(hours=1), NOW + timedelta(hours=1)) == (group.since, group.until)
     assert (7, {"json_parse": 6, "too_large": 1}) == (summary.total, dict(summary.by_reason))
+
+
+FOREIGN = batch(
+    row(1),
+    row(None),
+    row(2, reason=None),
+    *(dict.fromkeys(COLUMNS.names) for _ in range(2)),
+    row(9, topic=None, partition=None),
+)
+"""Rows of another program leave open what they like."""
+
+
+def test_rows_that_leave_their_place_or_reason_open_are_counted_as_such() -> None:
+    summary = Summary()
+    summary.take(FOREIGN)
+    summary.take(FOREIGN)
+    assert [
+        (None, None, None, 4, None, None),
+        (None, "t", 0, 2, 2, 2),
+        ("json_parse", None, None, 2, 9, 9),
+        ("json_parse", "t", 0, 4, 1, 1),
+    ] == [(*key, group.rows, group.first, group.last) for key, group in summary.groups.items()]
+    assert {"unknown": 6, "json_parse": 6} == summary_data("a.b.c", summary)["by_reason"]
+    *_, third, last = summary_text("a.b.c", summary)
+    assert ("json_parse", "unknown: 6, json_parse: 6") == (third.split()[0], last)
+
+
+def test_a_record_that_leaves_its_place_open_is_shown_and_produced_without_it() -> None:
+    record = Record(None, None, None, None, None, b"{", None, None, None)
+    assert "unknown partition unknown offset unknown: unknown: " == next(iter(record_text(record)))
+    assert (None, None, None) == tuple(record_data(record)[name] for name in ("topic", "offset", "reason"))
+    assert [] == headers_of(record)
+
+
+class OneFile:
+    """A store with one object."""
+
+    def __init__(self, rows: pa.RecordBatch) -> None:
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.Table.from_batches([rows]), sink, row_group_size=4)
+        self.content = sink.getvalue()
+
+    def parquet(self, _file: DataFile) -> pq.ParquetFile:
+        return pq.ParquetFile(pa.BufferReader(self.content))
+
+
+def table_of(rows: pa.RecordBatch) -> QuarantineTable:
+    lake: Any = OneFile(rows)
+    file = DataFile(1, "s3://lake/a.parquet", "parquet", rows.num_rows, 1, 0, "provided", 1)
+    return QuarantineTable(lake, [file], Deadline(60))
+
+
+def test_rows_that_leave_everything_open_come_last() -> None:
+    assert [9, 2, 1, None, None, None] == [record.offset for record in table_of(FOREIGN).newest(Wanted(), 10)]
+
+
+def test_records_are_shown_before_the_last_of_them_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand of 16 MiB, all read before the first is shown, would not fit into memory."""
+    made: list[Record] = []
+
+    def counted(entry: dict[str, object]) -> Record:
+        made.append(_record(entry))
+        return made[-1]
+
+    monkeypatch.setattr(table_module, "_WHOLE_BYTES", 1)
+    monkeypatch.setattr(table_module, "_record", counted)
+    records = table_of(batch(*(row(offset) for offset in range(10)))).newest(Wanted(), 7)
+    assert (9, 1) == (next(records).offset, len(made))
+    assert [8, 7, 6, 5, 4, 3] == [record.offset for record in records]
+
+
+def test_the_json_of_records_is_one_text() -> None:
+    records = list(table_of(batch(row(1), row(2))).newest(Wanted(), 5))
+    for some in (records, records[:1], []):
+        text = "".join(records_json("a.b.c", some))
+        assert {"table": "a.b.c", "records": [record_data(record) for record in some]} == orjson.loads(text)
 
 
 def test_reasons_are_told_by_their_number() -> None:
