@@ -7,22 +7,22 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import compress
+from typing import Any
 
-import msgspec
 import pyarrow as pa
 
-from millpond.records.columns import TextAt, build_column, column_of, text_column
+from millpond.records.columns import build_column, column_of, text_column
 from millpond.records.fast import Parsed
 from millpond.records.keys import Keys
 from millpond.records.members import (
     DEEPEST,
     Members,
     Refusal,
+    Texts,
     is_too_deep,
-    member_texts,
     read_members,
-    text_of,
 )
+from millpond.records.mend import OddMember
 from millpond.records.merge import Merge
 from millpond.records.misfits import Misfit, Notes
 from millpond.records.names import INSERTED_AT, LONGEST
@@ -33,8 +33,6 @@ _NESTED = {dict, list, type(None)}
 
 _DEEP_BYTES = 2 * DEEPEST
 """Whatever is nested too deeply is longer: each level has two brackets."""
-
-_JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object", list: "array"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,21 +102,21 @@ class Decoder:
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
         """The values of one consume call. Of a key that stands twice in one object the last value counts."""
-        fast = self._fast(values)
+        texts = Texts(values)
         notes = Notes()
+        fast = self._fast(values, texts, notes)
         rows = self._taken_apart(values, fast.declined, notes)
         names = _names_of(rows.values())
         came = frozenset(names)
         unusable = {name for name in names if not self._keys.is_column(name)}
         self._keys.leave_out(unusable)
-        texts = _Texts(values)
         careful = {
             name: self._column(name, rows, texts, notes, len(values))
             for name in self._keys.expected
             if name in came
         }
         rows, careful = self._kept(rows, careful, notes)
-        skipped = notes.indices - rows.keys()
+        skipped = set(fast.declined) - rows.keys()
         merge = Merge(len(values), fast.declined, list(rows))
         arrays = {n: merge.arrays(fast.arrays.get(n), careful.get(n)) for n in {**fast.arrays, **careful}}
         new = [name for name in names if name not in unusable and name not in self._keys.expected]
@@ -138,13 +136,25 @@ class Decoder:
             notes.failed,
         )
 
-    def _fast(self, values: Sequence[bytes]) -> Parsed:
+    def _fast(self, values: Sequence[bytes], texts: Texts, notes: Notes) -> Parsed:
         if self._is_fast and values:
             self._keys.guess(values)
             parser = self._keys.parser
             if parser is not None:
-                return parser.parse(self._readable(values))
+                readable = self._readable(values)
+                parsed = parser.parse(readable, texts, rejects_misfits=self._rejects_misfits)
+                self._note_odd(parsed.odd, notes, len(values))
+                return parsed
         return Parsed({}, {}, {}, frozenset(), range(len(values)))
+
+    def _note_odd(self, odd: Sequence[OddMember], notes: Notes, total: int) -> None:
+        came: dict[str, list[Any]] = {}
+        for member in odd:
+            came.setdefault(member.name, []).append(member.value)
+            if not member.fits:
+                notes.add_mismatch(member.index, member.name, member.value, self._keys.expected[member.name])
+        for name, values in came.items():
+            self._keys.learn(name, values, total)
 
     def _readable(self, values: Sequence[bytes]) -> Sequence[bytes]:
         """The same values, but nothing in place of those that are too large or too deep."""
@@ -171,7 +181,7 @@ class Decoder:
         return rows
 
     def _column(
-        self, name: str, rows: Mapping[int, Members], texts: _Texts, notes: Notes, total: int
+        self, name: str, rows: Mapping[int, Members], texts: Texts, notes: Notes, total: int
     ) -> pa.Array:
         """One expected column of these rows, and a note for each value that has no place in it."""
         values = [members.get(name) for members in rows.values()]
@@ -185,9 +195,7 @@ class Decoder:
         if array.null_count > values.count(None):
             for index, value, is_there in zip(indices, values, array.is_valid().to_pylist(), strict=True):
                 if value is not None and not is_there:
-                    detail = f"{name}: {_JSON_TYPES.get(type(value), 'number')} does not fit {array.type}"
-                    notes.add(index, Refusal("type_mismatch", detail))
-                    notes.failed[name] += 1
+                    notes.add_mismatch(index, name, value, array.type)
         self._keys.learn(name, values, total)
         return array
 
@@ -216,7 +224,7 @@ class Decoder:
         fast: Parsed,
         rows: Mapping[int, Members],
         *,
-        texts: _Texts,
+        texts: Texts,
         notes: Notes,
     ) -> dict[str, pa.Array]:
         """Columns that nobody expected, each of the one type that holds all its values."""
@@ -261,24 +269,6 @@ class Decoder:
             and batch.column(name).null_count < batch.num_rows
         ]
         return Counter(present)
-
-
-class _Texts:
-    """The JSON texts of members, taken apart for the records that need them."""
-
-    def __init__(self, values: Sequence[bytes]) -> None:
-        self._values = values
-        self._known: dict[int, Mapping[str, msgspec.Raw]] = {}
-
-    def reader(self, indices: Sequence[int], name: str) -> TextAt:
-        """Gives the text of one key by the number of the row."""
-        return lambda number: self.of(indices[number], name)
-
-    def of(self, index: int, name: str) -> bytes:
-        """That of one member of one record."""
-        if index not in self._known:
-            self._known[index] = member_texts(self._values[index])
-        return text_of(bytes(self._known[index][name]))
 
 
 def _note_refused(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Literal
@@ -141,3 +141,21 @@ def string_or_text(text: bytes) -> bytes | None:
 def member_texts(value: bytes) -> Mapping[str, msgspec.Raw]:
     """Each member of a record that `read_members` accepted, as it is written there."""
     return _read_texts(value)
+
+
+class Texts:
+    """The JSON texts of members, taken apart for the records that need them."""
+
+    def __init__(self, values: Sequence[bytes]) -> None:
+        self._values = values
+        self._known: dict[int, Mapping[str, msgspec.Raw]] = {}
+
+    def reader(self, indices: Sequence[int], name: str) -> Callable[[int], bytes]:
+        """Gives the text of one key by the number of the row."""
+        return lambda number: self.of(indices[number], name)
+
+    def of(self, index: int, name: str) -> bytes:
+        """That of one member of one record."""
+        if index not in self._known:
+            self._known[index] = member_texts(self._values[index])
+        return text_of(bytes(self._known[index][name]))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
 
 from millpond.records.members import Reason, Refusal
 
 _NAMED_DETAILS = 3
+_JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object", list: "array"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,12 @@ class Notes:
             refusals.insert(0, refusal)
         elif len(refusals) < _NAMED_DETAILS:
             refusals.append(refusal)
+
+    def add_mismatch(self, index: int, name: str, value: Any, kind: pa.DataType) -> None:
+        """A value became null, because its column has no place for it."""
+        came = _JSON_TYPES.get(type(value), "number")
+        self.add(index, Refusal("type_mismatch", f"{name}: {came} does not fit {kind}"))
+        self.failed[name] += 1
 
     def misfits(self) -> list[Misfit]:
         """One for each record, in their order, with its first reason and the details of its first few."""

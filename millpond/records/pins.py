@@ -112,8 +112,10 @@ def _uuid_bytes(text: str) -> bytes | None:
 
 def _to_integer(column: pa.Array, target: pa.DataType) -> pa.Array:
     if pa.types.is_floating(column.type):
-        is_whole = pc.and_(pc.equal(column, pc.floor(column)), _is_exact(column))
-        return cast_each(only(is_whole, column), target)
+        is_whole = pc.equal(column, pc.floor(column))
+        if not is_whole.true_count:
+            return pa.nulls(len(column), target)
+        return cast_each(only(pc.and_(is_whole, _is_exact(column)), column), target)
     if pa.types.is_string(column.type):
         column = pc.utf8_trim_whitespace(column)
         is_number = pc.match_substring_regex(column, _INTEGER)

@@ -1,0 +1,82 @@
+"""Records that fit but for one member stay on the fast way, and mean what they mean on the careful one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pytest
+
+from millpond.records import Decoded, Decoder
+from millpond.records.fast import Column, FastParser, Parsed
+from millpond.records.members import Texts
+
+KINDS = {"n": pa.int64(), "x": pa.float64(), "is": pa.bool_(), "text": pa.string()}
+USUAL: dict[str, Any] = {"n": 1, "x": 1.5, "is": True, "text": "a"}
+ODD: list[tuple[str, bytes, Any]] = [
+    ("n", b"1.5", None),
+    ("n", b"2.0", 2),
+    ("n", b'"7"', 7),
+    ("n", b"true", None),
+    ("n", b"{}", None),
+    ("x", b'"1.25"', 1.25),
+    ("x", b"false", None),
+    ("is", b"1", True),
+    ("is", b'"x"', None),
+    ("text", b"1.10", "1.10"),
+    ("text", b'{"b": 1, "a":[2]}', '{"b":1,"a":[2]}'),
+    ("text", b"false", "false"),
+]
+
+
+def parsed(values: list[bytes], *, rejects_misfits: bool = False) -> Parsed:
+    parser = FastParser({name: Column(kind, "strict") for name, kind in KINDS.items()})
+    return parser.parse(values, Texts(values), rejects_misfits=rejects_misfits)
+
+
+def decoded(values: list[bytes], *, is_fast: bool, rejects_misfits: bool = False) -> Decoded:
+    decoder = Decoder({}, is_fast=is_fast, rejects_misfits=rejects_misfits)
+    decoder.expect(KINDS)
+    return decoder.decode(values)
+
+
+def with_member(name: str, text: bytes) -> bytes:
+    return msgspec.json.encode(USUAL | {name: msgspec.Raw(text)})
+
+
+@pytest.mark.parametrize(("name", "text", "held"), ODD)
+def test_only_the_odd_member_is_read_the_careful_way(name: str, text: bytes, held: Any) -> None:
+    usual = msgspec.json.encode(USUAL)
+    fast = parsed([usual, with_member(name, text), usual])
+    assert [] == list(fast.declined)
+    assert [USUAL[name], held, USUAL[name]] == fast.arrays[name].to_pylist()
+    assert [(1, name, held is not None)] == [(odd.index, odd.name, odd.fits) for odd in fast.odd]
+
+
+@pytest.mark.parametrize("rejects_misfits", [False, True])
+@pytest.mark.parametrize(("name", "text", "held"), ODD)
+def test_it_is_noted_as_on_the_careful_way(name: str, text: bytes, held: Any, rejects_misfits: bool) -> None:  # noqa: FBT001 - by pytest
+    values = [with_member(name, text), b"{", msgspec.json.encode(USUAL), with_member(name, text)]
+    careful = decoded(values, is_fast=False, rejects_misfits=rejects_misfits)
+    fast = decoded(values, is_fast=True, rejects_misfits=rejects_misfits)
+    assert careful.misfits == fast.misfits
+    assert (careful.skipped, careful.failed) == (fast.skipped, fast.failed)
+    assert careful.batch.to_pylist() == fast.batch.select(careful.batch.schema.names).to_pylist()
+    assert (held is None) == (2 < len(fast.misfits))
+
+
+def test_a_misfit_that_is_rejected_is_left_to_the_careful_way() -> None:
+    values = [with_member("n", b"1.5"), with_member("n", b"2.0")]
+    assert [0] == list(parsed(values, rejects_misfits=True).declined)
+
+
+def test_an_unknown_key_is_left_to_the_careful_way_whatever_else_is_odd() -> None:
+    assert [0] == list(parsed([b'{"n":"x","new":1}']).declined)
+
+
+def test_what_a_declined_record_has_beside_is_noted_once() -> None:
+    """Its odd member was looked at already when another one turned out to be beyond 64 bits."""
+    values = [b'{"n":9223372036854775808,"x":"none"}']
+    assert [] == list(parsed(values).odd)
+    assert {"n": 1, "x": 1} == dict(decoded(values, is_fast=True).failed)
