@@ -90,6 +90,8 @@ class Buffer:
             inserted_at=datetime.now(UTC),
             again=self._again,
             read_for=tuple(self._read_for),
+            records=self.records,
+            lost=self.lost,
             quarantined=tuple(self._quarantined),
         )
         self._start, self._end = dict(self._end), dict(self._end)

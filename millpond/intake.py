@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
@@ -48,12 +48,13 @@ _ROW = "row number"  # no column of a table can be called so
 class _Open:
     """The records behind the rows of a batch, which has these `columns`.
 
-    `told` are the indices of those in quarantine already.
+    `told` are the indices of those in quarantine already, `failed` the values told to have become null.
     """
 
     messages: Sequence[Message]
     columns: frozenset[str]
     told: frozenset[int]
+    failed: Mapping[str, int]
 
 
 class Intake:
@@ -98,7 +99,18 @@ class Intake:
             lost=len(decoded.skipped),
             read_for=self._live,
         )
-        return self._kept_open(chunk, misfits, indices, messages) if is_open else chunk
+        if not is_open:
+            return chunk
+        told = {misfit.index for misfit in misfits}
+        return self._kept_open(
+            chunk,
+            _Open(
+                [messages[index] for index in indices],
+                frozenset(batch.schema.names),
+                frozenset(number for number, index in enumerate(indices) if index in told),
+                decoded.failed,
+            ),
+        )
 
     def tell(self) -> None:
         """What did not go in as it came since the last call: once each, however many records had it."""
@@ -127,16 +139,8 @@ class Intake:
         indices = [of_rows[row] for row in selected.column(_ROW).to_pylist()]
         return selected.drop_columns([_ROW]), indices
 
-    def _kept_open(
-        self, chunk: Chunk, misfits: Sequence[Misfit], indices: Sequence[int], messages: Sequence[Message]
-    ) -> Chunk:
+    def _kept_open(self, chunk: Chunk, kept: _Open) -> Chunk:
         """A chunk that can be read again: types of new columns are guesses until the table has them."""
-        told = {misfit.index for misfit in misfits}
-        kept = _Open(
-            [messages[index] for index in indices],
-            frozenset(chunk.batch.schema.names),
-            frozenset(number for number, index in enumerate(indices) if index in told),
-        )
         return replace(
             chunk,
             again=partial(_read_again, self._settings, kept),
@@ -149,9 +153,7 @@ class Intake:
         return quarantined(messages, misfits)
 
     def _count(self, decoded: Decoded, misfits: Sequence[Misfit], messages: Sequence[Message]) -> None:
-        lost = Counter(m.reason for m in misfits if m.index in decoded.skipped)
-        for reason, count in lost.items():
-            label = "json_parse" if reason in _NOT_JSON else reason
+        for label, count in _lost(misfits, decoded.skipped).items():
             self._metrics.records_skipped.inc(count, reason=label)
         for misfit in misfits:
             self._misfits.setdefault(misfit.reason, _Misfits(misfit, messages[misfit.index])).count += 1
@@ -197,7 +199,21 @@ def _read_again(settings: RecordSettings, kept: _Open, columns: Columns) -> Rere
     news = [misfit for misfit in decoded.misfits if misfit.index not in kept.told]
     rows = quarantined(kept.messages, [] if settings.quarantine == "skip" else news)
     names = kept.columns.union(columns.types, [INSERTED_AT])
-    return Reread(_without_more_columns(decoded.batch, names), rows)
+    return Reread(
+        _without_more_columns(decoded.batch, names),
+        rows,
+        _lost(decoded.misfits, decoded.skipped),
+        Counter(decoded.failed) - Counter(kept.failed),
+    )
+
+
+def _lost(misfits: Sequence[Misfit], skipped: AbstractSet[int]) -> Counter[str]:
+    """How many records made no row, by the reason they are counted under."""
+    return Counter(
+        "json_parse" if misfit.reason in _NOT_JSON else misfit.reason
+        for misfit in misfits
+        if misfit.index in skipped
+    )
 
 
 def _without_more_columns(batch: pa.RecordBatch, names: AbstractSet[str]) -> pa.RecordBatch:

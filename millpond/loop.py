@@ -17,6 +17,7 @@ from millpond.flush import InFlight, Publisher
 from millpond.health import Health
 from millpond.intake import Intake
 from millpond.logs import logger
+from millpond.lost_share import check_lost_share
 from millpond.metrics import Metrics
 from millpond.offsets import Offset, Partition, Positions
 from millpond.selection import Selection
@@ -29,7 +30,6 @@ RENEWAL_SECONDS = 30.0
 """How long offsets may stand still before they are committed again; brokers forget them after days."""
 
 _SMALLEST_BATCH = 10
-_RECORDS_TO_JUDGE_BY = 1000
 
 
 class Loop:
@@ -193,25 +193,12 @@ class Loop:
 
     def _launch(self, trigger: str, deadline: Deadline) -> None:
         self._intake.tell()
-        self._check_topic()
+        # Nothing of it is published then, and no offset committed.
+        most = self._config.records.quarantine_max_fraction
+        check_lost_share(self._config.kafka.topic, self._buffer.records, self._buffer.lost, most)
         flush = self._buffer.take(trigger)
         if flush is not None:
             self._in_flight = InFlight(self._publisher, flush, deadline)
-
-    def _check_topic(self) -> None:
-        """Stop where most of what came made no row: nothing of it is published, no offset committed.
-
-        Raises:
-            Fatal: a person must say whether this is the topic that was meant.
-        """
-        records, lost = self._buffer.records, self._buffer.lost
-        most = self._config.records.quarantine_max_fraction
-        if records >= _RECORDS_TO_JUDGE_BY and lost > most * records:
-            raise Fatal(
-                f"{lost} of {records} records of topic {self._config.kafka.topic!r} make no row, more than "
-                f"MILLPOND_QUARANTINE_MAX_FRACTION={most:g} allows; the lines above name one of each kind. "
-                "Correct KAFKA_TOPIC, or set MILLPOND_QUARANTINE_MAX_FRACTION=1 to go on"
-            )
 
     def _renew(self) -> None:
         """Commit the offsets as they are: a group nobody commits to loses them (librdkafka 1442).

@@ -162,6 +162,7 @@ class Service:
             deadline=deadline,
             fixed_columns=KAFKA_COLUMNS if config.records.kafka_columns else NO_COLUMNS,
             quarantines=config.records.quarantine == "table",
+            most_lost=config.records.quarantine_max_fraction,
         )
 
     def _plan(self, consumer: TopicConsumer, sink: HoglakeSink, deadline: Deadline) -> Loop:

@@ -32,7 +32,8 @@ class Flush:
     `start` holds the position of every owned partition before the flush and `end` after it;
     `inserted_at` is the one value of the column of that name. `batches` hold `rows` rows, and `again` reads
     the one of that index again, where its types are not settled yet; `read_for` has the columns that each
-    was read for. `quarantined` goes to the quarantine in the same publication.
+    was read for. `quarantined` goes to the quarantine in the same publication. Of `records` that had a value
+    `lost` made no row although no filter took them.
     """
 
     start: Positions
@@ -45,6 +46,8 @@ class Flush:
     again: Mapping[int, ReadAgain] = field(default_factory=dict)
     quarantined: Sequence[pa.RecordBatch] = ()
     read_for: Sequence[Columns] = ()
+    records: int = 0
+    lost: int = 0
 
     @property
     def is_empty(self) -> bool:

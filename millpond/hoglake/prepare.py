@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +22,8 @@ from millpond.hoglake.orphans import report_orphans
 from millpond.hoglake.shape import Shape, definition, with_basis_of
 from millpond.hoglake.tables import LiveTable
 from millpond.hoglake.uploads import Fate
+from millpond.logs import logger
+from millpond.lost_share import check_lost_share
 from millpond.metrics import Metrics
 from millpond.records.chunk import Columns, Settled, settle
 from millpond.records.quarantine import QUARANTINE_COLUMNS
@@ -35,8 +37,9 @@ _ROUNDS = 4
 class Prepared:
     """A flush whose objects are in the store.
 
-    It has `rows` for the table and `quarantined` ones, by reason. `sent` counts how often its commit request
-    went out, `in_doubt` says that one of these may have been carried out, or be carried out yet.
+    It has `rows` for the table and `quarantined` ones, by reason; `lost` as in Settled. `sent` counts how
+    often its commit request went out, `in_doubt` says that one of these may have been carried out, or be
+    carried out yet.
     """
 
     flush: Flush
@@ -47,6 +50,7 @@ class Prepared:
     nulled: Mapping[str, int]
     rows: int
     quarantined: Mapping[str, int]
+    lost: Mapping[str, int] = field(default_factory=dict)
     sent: int = 0
     in_doubt: bool = False
 
@@ -84,7 +88,9 @@ class Preparer:
         upload_concurrency: int,
         author: str,
         version: str,
+        most_lost: float,
     ) -> None:
+        self._most_lost = most_lost
         self._client = client
         self._table = table
         self._quarantine = quarantine
@@ -110,6 +116,10 @@ class Preparer:
 
     def _prepare(self, source: Source, flush: Flush, deadline: Deadline) -> Prepared:
         shape, settled, place, misfits = self._both_settled(flush)
+        lost = flush.lost + settled.lost.total()
+        for reason, count in settled.lost.items():
+            logger().warning("records make no row by the columns of the table", reason=reason, records=count)
+        check_lost_share(source.topic, flush.records, lost, self._most_lost)
         main = self._append(shape, stamp(settled.table, flush.inserted_at), self._layout.sort_by)
         appends = [main]
         if place is not None:
@@ -132,7 +142,15 @@ class Preparer:
         payload = self._upload(appends, key, deadline)
         payload |= {"author": self._author, "message": message}
         return Prepared(
-            flush, key, destination, shape.handle, payload, main.nulled, rows=main.rows, quarantined=by_reason
+            flush,
+            key,
+            destination,
+            shape.handle,
+            payload,
+            settled.failed + Counter(main.nulled),
+            rows=main.rows,
+            quarantined=by_reason,
+            lost=settled.lost,
         )
 
     def _settled(self, flush: Flush) -> tuple[Shape, Settled]:

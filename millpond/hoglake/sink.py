@@ -53,6 +53,7 @@ class HoglakeSink:
         ordinal: int,
         version: str,
         fixed_columns: pa.Schema,
+        most_lost: float,
         clock: Clock,
     ) -> None:
         self._client = client
@@ -76,6 +77,7 @@ class HoglakeSink:
             upload_concurrency=settings.upload_concurrency,
             author=f"millpond/{settings.table}/{ordinal}",
             version=version,
+            most_lost=most_lost,
         )
         self._metrics = metrics
         self._log = logger(table=f"{settings.catalog}.{self._table}")
@@ -97,14 +99,15 @@ class HoglakeSink:
         version: str,
         deadline: Deadline,
         fixed_columns: pa.Schema = NO_COLUMNS,
+        most_lost: float = 1,
         quarantines: bool = False,
         clock: Clock = time.monotonic,
     ) -> HoglakeSink:
         """A sink whose catalog is resolved, whose store takes writes, whose table, if any, was checked.
 
         `fixed_columns` are those that the table may not have in other types; with `quarantines` the table of
-        its quarantine is checked as well. `clock` times what is known of them. The sink owns `client` from
-        here on; it is closed when this fails.
+        its quarantine is checked as well. `most_lost` is the share of a flush that may make no row, `clock`
+        times what is known of the tables. The sink owns `client` from here on; it is closed when this fails.
 
         Raises:
             Fatal: names what is wrong and what to do.
@@ -124,6 +127,7 @@ class HoglakeSink:
                 ordinal=ordinal,
                 version=version,
                 fixed_columns=fixed_columns,
+                most_lost=most_lost,
                 clock=clock,
             )
             sink._existing_table()
@@ -186,6 +190,7 @@ class HoglakeSink:
             raise RuntimeError("a flush is published before it is prepared")
         if not prepared.uris:  # read by the types of the table, none of its records makes a row
             self._prepared = None
+            self._count_lost(prepared)
             return Receipt(0, 0, 0)
         self._client.bind(deadline)
         return self._publish(prepared, source, deadline)
@@ -255,6 +260,12 @@ class HoglakeSink:
         self._metrics.files_written.inc(len(prepared.uris))
         for reason, count in prepared.quarantined.items():
             self._metrics.records_quarantined.inc(count, reason=reason)
+        self._count_lost(prepared)
+
+    def _count_lost(self, prepared: Prepared) -> None:
+        """What did not go in as it came by the columns of the table: once, when nothing can undo it."""
+        for reason, count in prepared.lost.items():
+            self._metrics.records_skipped.inc(count, reason=reason)
         for column, count in prepared.nulled.items():
             self._metrics.errors.inc(type="column_coercion")
             self._log.warning("values do not fit the column and became null", column=column, values=count)

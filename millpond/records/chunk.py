@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -37,10 +38,16 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Reread:
-    """Rows read once more. `quarantined` holds only records that were not quarantined the first time."""
+    """Rows read once more. All but them tells only what is new since the first time.
+
+    `lost` counts records that make no row, by the reason they are counted under, `failed` values that became
+    null by column.
+    """
 
     batch: pa.RecordBatch
     quarantined: pa.RecordBatch
+    lost: Mapping[str, int] = field(default_factory=dict)
+    failed: Mapping[str, int] = field(default_factory=dict)
 
 
 ReadAgain = Callable[[Columns], Reread]
@@ -72,10 +79,12 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """All rows as one table, and what was quarantined on the way to it."""
+    """All rows as one table, and what became of the others on the way to it, as in Reread."""
 
     table: pa.Table
     quarantined: Sequence[pa.RecordBatch]
+    lost: Counter[str]
+    failed: Counter[str]
 
 
 def settle(batches: Sequence[pa.RecordBatch], again: Mapping[int, ReadAgain], live: Columns) -> Settled:
@@ -86,12 +95,12 @@ def settle(batches: Sequence[pa.RecordBatch], again: Mapping[int, ReadAgain], li
     """
     types = dict(live.types)
     read = list(batches)
-    quarantined: dict[int, pa.RecordBatch] = {}
+    rereads: dict[int, Reread] = {}
     while True:
         for index, read_again in again.items():
             if _differs(read[index].schema, types, live.refused):
-                reread = read_again(Columns(types, live.required, live.refused))
-                read[index], quarantined[index] = reread.batch, reread.quarantined
+                rereads[index] = read_again(Columns(types, live.required, live.refused))
+                read[index] = rereads[index].batch
         try:
             table = unify(read)
         except ColumnsDisagreeError as error:
@@ -100,7 +109,16 @@ def settle(batches: Sequence[pa.RecordBatch], again: Mapping[int, ReadAgain], li
                 continue
             # What is left was read for a table that has changed since: the sink has the last word.
             table = unify([as_text(batch, error.wanted.keys()) for batch in read])
-        return Settled(table, [batch for batch in quarantined.values() if batch.num_rows])
+        return _settled(table, rereads.values())
+
+
+def _settled(table: pa.Table, rereads: Collection[Reread]) -> Settled:
+    lost: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    for reread in rereads:
+        lost.update(reread.lost)
+        failed.update(reread.failed)
+    return Settled(table, [r.quarantined for r in rereads if r.quarantined.num_rows], lost, failed)
 
 
 def _differs(schema: pa.Schema, types: Mapping[str, pa.DataType], refused: AbstractSet[str]) -> bool:

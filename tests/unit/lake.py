@@ -240,6 +240,7 @@ class Writer:
             deadline=DEADLINE,
             fixed_columns=KAFKA_COLUMNS if config.records.kafka_columns else NO_COLUMNS,
             quarantines=config.records.quarantine == "table",
+            most_lost=config.records.quarantine_max_fraction,
         )
         lake.transport.requests.clear()
         lake.store.puts.clear()

@@ -12,7 +12,7 @@ import pytest
 from pyhoglake import ops
 
 from millpond.buffer import Buffer
-from millpond.errors import Outdated
+from millpond.errors import Fatal, Outdated
 from millpond.intake import Intake
 from millpond.selection import Selection
 from millpond.sink import Flush
@@ -235,3 +235,43 @@ def test_a_column_that_may_not_be_widened_keeps_what_fits_and_quarantines_the_re
     stream.write('{"n":1,"v":5}', '{"n":2,"v":4294967296}')
     assert [5, None] == stream.rows("v")
     assert [1] == [offset for offset, *_ in stream.quarantine()]
+
+
+@pytest.mark.parametrize("quarantine", ["table", "skip"])
+@pytest.mark.parametrize("others", [[], ['{"n":3,"v":5}']], ids=["alone", "among others"])
+def test_records_that_make_no_row_by_the_type_another_replica_gave_are_counted_as_at_the_first_reading(
+    lake: Lake, quarantine: str, others: list[str]
+) -> None:
+    stream = Stream(lake, MILLPOND_ON_MISMATCH="reject", MILLPOND_QUARANTINE=quarantine)
+    stream.write('{"n":0}')
+    stream.read('{"n":1,"v":"x"}', '{"n":2,"v":"y"}', *others)
+    lake.table.alter([ops.add_column("v", pa.int64())])
+    stream.writer.sink._forget_shapes()
+    stream.writer.write(stream.flush())
+    counted = stream.writer.metrics
+    assert 2 == value(counted, "millpond_records_skipped_total", reason="type_mismatch")
+    assert 1 == value(counted, "millpond_errors_total", type="column_coercion")
+
+
+def test_values_that_became_null_before_are_not_counted_again(lake: Lake) -> None:
+    stream = Stream(lake)
+    stream.write('{"n":0,"v":1}')
+    stream.read('{"n":1,"v":"x","late":1}')
+    lake.table.alter([ops.add_column("late", pa.string())])
+    stream.writer.sink._forget_shapes()
+    stream.writer.write(stream.flush())
+    assert ["1"] == stream.rows("late")[1:]
+    assert value(stream.writer.metrics, "millpond_errors_total", type="column_coercion") is None
+
+
+def test_a_flush_most_of_which_makes_no_row_by_the_type_another_replica_gave_is_not_published(
+    lake: Lake,
+) -> None:
+    stream = Stream(lake, MILLPOND_ON_MISMATCH="reject", MILLPOND_QUARANTINE_MAX_FRACTION="0.5")
+    stream.write('{"n":0}')
+    stream.read(*(f'{{"n":{number},"v":"x"}}' for number in range(1000)))
+    lake.table.alter([ops.add_column("v", pa.int64())])
+    stream.writer.sink._forget_shapes()
+    with pytest.raises(Fatal, match=r"1000 of 1000 records .*MILLPOND_QUARANTINE_MAX_FRACTION=0\.5"):
+        stream.writer.write(stream.flush())
+    assert [0] == stream.rows()
