@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from itertools import compress
+from itertools import compress, islice
 from typing import Any
 
 import pyarrow as pa
@@ -24,7 +24,7 @@ from millpond.records.members import (
 )
 from millpond.records.mend import OddMember
 from millpond.records.merge import Merge
-from millpond.records.misfits import Misfit, Notes
+from millpond.records.misfits import NAMED_DETAILS, Misfit, Notes
 from millpond.records.names import INSERTED_AT, LONGEST
 
 __all__ = ["Decoded", "Decoder", "Limits", "Misfit", "decode"]
@@ -108,7 +108,7 @@ class Decoder:
         rows = self._taken_apart(values, fast.declined, notes)
         names = _names_of(rows.values())
         came = frozenset(names)
-        unusable = {name for name in names if not self._keys.is_column(name)}
+        unusable = self._keys.unusable(names)
         self._keys.leave_out(unusable)
         careful = {
             name: self._column(name, rows, texts, notes, len(values))
@@ -229,16 +229,12 @@ class Decoder:
     ) -> dict[str, pa.Array]:
         """Columns that nobody expected, each of the one type that holds all its values."""
         arrays = {}
-        known = frozenset(fast.new)
         filled = {name for members in rows.values() for name, value in members.items() if value is not None}
-        self._keys.leave_empty({name for name in names if name not in filled and name not in known})
-        refused = set()
-        for name in names:
-            if name not in filled and name not in known:
-                continue
-            if not self._keys.accept(name):
-                refused.add(name)
-                continue
+        filled.update(fast.new)
+        self._keys.leave_empty(frozenset(names) - filled)
+        wanted = [name for name in names if name in filled]
+        accepted = self._keys.accept(wanted)
+        for name in accepted:
             came = [members.get(name) for members in rows.values()]
             if name in fast.nested and _NESTED.issuperset(map(type, came)):
                 rest = text_column(came, texts.reader(list(rows), name))
@@ -247,8 +243,8 @@ class Decoder:
             values = merge.values(fast.values(name), came)
             arrays[name] = build_column(values, texts.reader(merge.order, name))
             self._keys.learn(name, came, merge.total)
-        if refused:
-            _note_refused(refused, self._keys.refused, rows, notes)
+        if len(accepted) < len(wanted):
+            _note_refused(set(wanted).difference(accepted), self._keys.refused, rows, notes)
         return arrays
 
     def _batch(self, arrays: Mapping[str, pa.Array], total: int) -> pa.RecordBatch:
@@ -274,12 +270,12 @@ class Decoder:
 def _note_refused(
     refused: Collection[str], by_table: Collection[str], rows: Mapping[int, Members], notes: Notes
 ) -> None:
-    """One look at each member: where there are 100,000 names, names times rows would take minutes."""
+    """One look at the members: where there are 100,000 names, names times rows would take minutes."""
     for index, members in rows.items():
-        for name, value in members.items():
-            if value is not None and name in refused:
-                detail = f"the table refuses {name!r}" if name in by_table else f"no room for {name!r}"
-                notes.add(index, Refusal("too_many_columns", detail))
+        more = (name for name, value in members.items() if value is not None and name in refused)
+        for name in islice(more, NAMED_DETAILS):
+            detail = f"the table refuses {name!r}" if name in by_table else f"no room for {name!r}"
+            notes.add(index, Refusal("too_many_columns", detail))
 
 
 def _names_of(rows: Iterable[Members]) -> list[str]:

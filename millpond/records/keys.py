@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
 from millpond.records.fast import Column, FastParser, Reading, reading_of
 from millpond.records.members import Refusal, read_members
-from millpond.records.names import INSERTED_AT, LONGEST, is_usable
+from millpond.records.names import INSERTED_AT, LONGEST, is_usable, unusable
 from millpond.records.pins import PIN_ARROW_TYPES, PIN_UNITS, TIMESTAMPTZ
 
 FAST_COLUMNS = 500
@@ -93,19 +94,23 @@ class Keys:
         """Whether the key can be a column of the table."""
         return name not in self._taken and is_usable(name)
 
+    def unusable(self, names: Collection[str]) -> AbstractSet[str]:
+        """Those that cannot."""
+        return unusable(names) | self._taken.intersection(names)
+
     def unit(self, name: str) -> int | None:
         """The microseconds in one unit of a column whose numbers are instants."""
         return self._units.get(name)
 
-    def accept(self, name: str) -> bool:
-        """Whether a new column may come: every value makes one, so that their number has to have an end."""
-        if name in self._accepted:
-            return True
-        if name in self.refused or len(self.expected) + len(self._accepted) >= self._limit:
-            return False
-        self._accepted[name] = None
-        self._parser = None
-        return True
+    def accept(self, names: Iterable[str]) -> list[str]:
+        """Those of `names` that may come as new columns: each is one more, and their number has an end."""
+        names = [name for name in names if name not in self.refused] if self.refused else list(names)
+        room = max(self._limit - len(self.expected) - len(self._accepted), 0)
+        new = list(islice((name for name in names if name not in self._accepted), room))
+        if new:
+            self._accepted.update(dict.fromkeys(new))
+            self._parser = None
+        return [name for name in names if name in self._accepted]
 
     def learn(self, name: str, values: Sequence[Any], total: int) -> None:
         """How a key is read from now on, by the values among `total` that had to be read the careful way."""
@@ -134,12 +139,12 @@ class Keys:
                 for name, value in members.items():
                     seen.setdefault(name, set()).add(type(value))
         new = {name: types - {_NOTHING} for name, types in seen.items() if name not in self.expected}
-        self.leave_out({name for name in new if not self.is_column(name)})
+        self.leave_out(self.unusable(new))
         new = {name: types for name, types in new.items() if self.is_column(name)}
         if len(self.expected) + len(new) > self._limit:
             return
         for name, types in new.items():
-            if types and self.accept(name) and not types <= _SCALARS:
+            if types and self.accept([name]) and not types <= _SCALARS:
                 self._readings[name] = "raw"
         self.leave_empty({name for name, types in new.items() if not types})
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from millpond.records.members import Reason, Refusal
 
-_NAMED_DETAILS = 3
+NAMED_DETAILS = 3
+"""What is told of one record, however much there is."""
 _JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", dict: "object", list: "array"}
 
 
@@ -43,7 +44,7 @@ class Notes:
         refusals = self._by_index.setdefault(index, [])
         if refusal.reason == "missing_required":
             refusals.insert(0, refusal)
-        elif len(refusals) < _NAMED_DETAILS:
+        elif len(refusals) < NAMED_DETAILS:
             refusals.append(refusal)
 
     def add_mismatch(self, index: int, name: str, value: Any, kind: pa.DataType) -> None:
@@ -55,6 +56,6 @@ class Notes:
     def misfits(self) -> list[Misfit]:
         """One for each record, in their order, with its first reason and the details of its first few."""
         return [
-            Misfit(index, refusals[0].reason, "; ".join(r.detail for r in refusals[:_NAMED_DETAILS]))
+            Misfit(index, refusals[0].reason, "; ".join(r.detail for r in refusals[:NAMED_DETAILS]))
             for index, refusals in sorted(self._by_index.items())
         ]
