@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
-from pyhoglake import Catalog, DataFile, Snapshot, Table
+from pyhoglake import Catalog, DataFile, ScanFile, Snapshot, Table
 
 from millpond.deadline import Deadline
+from millpond.deletion_vector import deleted_rows
 from millpond.hoglake import connect
 from millpond.hoglake.client import CatalogClient
 from millpond.hoglake.conform import columns_of
 from millpond.records import TABLE_SUFFIX, Columns
 from millpond.settings import HoglakeSettings
+
+T = TypeVar("T")
 
 PAGE = 10_000
 """Snapshots in one answer: the most a server gives (contract 4.7)."""
@@ -92,6 +97,22 @@ class LakeTable:
         """The files of the table at `snapshot`, at its newest where None."""
         return self.handle().files(snapshot=snapshot)
 
+    def scan(self) -> list[ScanFile]:
+        """The files of the table as it is now, with what was deleted of each."""
+        return self.handle().scan_plan()
+
+    def deleted_rows(self, file: ScanFile) -> array[int]:
+        """The numbers of the rows of a file that were deleted one by one, in ascending order.
+
+        Raises:
+            OSError: they cannot be read.
+        """
+        vector = file.delete_file
+        if vector is None:
+            return array("q")
+        with self.store.open_input_file(vector.path.removeprefix("s3://")) as stored:
+            return deleted_rows(stored.read(), file.data_file.path, vector.delete_count)
+
     def parquet(self, file: DataFile) -> pq.ParquetFile:
         """One file, open, of which only the footer is read yet. To be closed."""
         # Without pre-buffering, which would hold the columns of all row groups at once.
@@ -111,7 +132,7 @@ class LakeTable:
         return self.catalog.snapshots(after=-1, limit=PAGE)
 
 
-def read_files(files: Sequence[DataFile], read: Callable[[DataFile], None]) -> None:
+def read_files(files: Sequence[T], read: Callable[[T], None]) -> None:
     """Call `read` with every file, READERS of them at a time; the first failure ends it.
 
     Raises:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyhoglake import DataFile, NotFoundError
+from pyhoglake import DataFile, NotFoundError, ScanFile
 
 from millpond.deadline import Deadline
 from millpond.lake import LakeTable, read_files
@@ -50,7 +52,7 @@ class QuarantineTable:
     """The files the table consists of at one time, newest snapshot first."""
 
     lake: LakeTable
-    files: Sequence[DataFile]
+    files: Sequence[ScanFile]
     deadline: Deadline
 
     @classmethod
@@ -62,7 +64,7 @@ class QuarantineTable:
         """
         quarantine = lake.quarantine
         try:
-            files = quarantine.files()
+            files = quarantine.scan()
         except NotFoundError:
             return None
         return cls(quarantine, sorted(files, key=_age, reverse=True), deadline)
@@ -71,7 +73,7 @@ class QuarantineTable:
         """What there is, without the records themselves."""
         summary = Summary()
 
-        def read(file: DataFile) -> None:
+        def read(file: ScanFile) -> None:
             for _, batch in self._batches(file, _LIGHT):
                 summary.take(wanted.of(batch))
 
@@ -95,42 +97,55 @@ class QuarantineTable:
             for _, batch in self._batches(file, COLUMNS.names):
                 yield from map(_record, wanted.of(batch).to_pylist())
 
-    def _last_rows(self, file: DataFile, wanted: Wanted, limit: int) -> list[int]:
+    def _last_rows(self, file: ScanFile, wanted: Wanted, limit: int) -> list[int]:
         """The numbers of the rows that came last, newest first."""
         return [row for *_, row in heapq.nlargest(limit, self._times(file, wanted))]
 
-    def _rows_held(self, file: DataFile) -> int:
+    def _rows_held(self, file: ScanFile) -> int:
         """How many whole records of a file are held at once, each pass over it."""
-        with self.lake.parquet(file) as parquet:
+        with self.lake.parquet(file.data_file) as parquet:
             groups = map(parquet.metadata.row_group, range(parquet.num_row_groups))
             total = int(sum(group.total_byte_size for group in groups))
             average = total // max(int(parquet.metadata.num_rows), 1)
         return max(_WHOLE_BYTES // max(average, 1), 1)
 
-    def _times(self, file: DataFile, wanted: Wanted) -> Iterator[tuple[datetime, datetime, int, int]]:
-        for first, batch in self._batches(file, _LIGHT):
-            numbered = batch.append_column("row", pa.array(range(first, first + batch.num_rows), pa.int64()))
-            for row in wanted.of(numbered).to_pylist():
+    def _times(self, file: ScanFile, wanted: Wanted) -> Iterator[tuple[datetime, datetime, int, int]]:
+        for numbers, batch in self._batches(file, _LIGHT):
+            for row in wanted.of(batch.append_column("row", numbers)).to_pylist():
                 offset = -1 if row["offset"] is None else row["offset"]
                 yield row[INSERTED_AT] or _NEVER, row["timestamp"] or _NEVER, offset, row["row"]
 
-    def _records_at(self, file: DataFile, rows: Sequence[int]) -> Iterator[Record]:
+    def _records_at(self, file: ScanFile, rows: Sequence[int]) -> Iterator[Record]:
         """The records in these rows, in the order asked for."""
         found: dict[int, Record] = {}
-        left = sorted(rows)
-        for first, batch in self._batches(file, COLUMNS.names, set(rows)) if rows else ():
-            here = [row - first for row in left if first <= row < first + batch.num_rows]
-            for at, entry in zip(here, batch.take(pa.array(here, pa.int64())).to_pylist(), strict=True):
-                found[first + at] = _record(entry)
+        wanted = pa.array(rows, pa.int64())
+        for numbers, batch in self._batches(file, COLUMNS.names, set(rows)) if rows else ():
+            is_wanted = pc.is_in(numbers, wanted)
+            entries = batch.filter(is_wanted).to_pylist()
+            found |= zip(numbers.filter(is_wanted).to_pylist(), map(_record, entries), strict=True)
         return (found[row] for row in rows)
 
     def _batches(
-        self, file: DataFile, columns: Sequence[str], rows: set[int] | None = None
-    ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """These columns of a file, with the number of the first row of each batch.
+        self, file: ScanFile, columns: Sequence[str], rows: set[int] | None = None
+    ) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
+        """These columns of the rows of a file that are not deleted, with the number of each row.
 
         Row groups that hold none of `rows` are passed over. A column the file does not have is null.
         """
+        deleted = self.lake.deleted_rows(file)
+        for first, batch in self._stored(file.data_file, columns, rows):
+            end = first + batch.num_rows
+            numbers = pa.array(range(first, end), pa.int64())
+            gone = deleted[bisect_left(deleted, first) : bisect_left(deleted, end)]
+            if gone:
+                is_there = pc.invert(pc.is_in(numbers, pa.array(gone, pa.int64())))
+                numbers, batch = numbers.filter(is_there), batch.filter(is_there)  # noqa: PLW2901 - less of it
+            yield numbers, batch
+
+    def _stored(
+        self, file: DataFile, columns: Sequence[str], rows: set[int] | None
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The same with the rows that are deleted, and the number of the first row of each batch."""
         with self.lake.parquet(file) as parquet:
             first = 0
             for group in range(parquet.num_row_groups):
@@ -150,8 +165,8 @@ class QuarantineTable:
             first += batch.num_rows
 
 
-def _age(file: DataFile) -> tuple[int, int]:
-    return file.begin_snapshot, file.row_id_start
+def _age(file: ScanFile) -> tuple[int, int]:
+    return file.data_file.begin_snapshot, file.data_file.row_id_start
 
 
 def rows_at_a_time(group: pq.RowGroupMetaData) -> int:

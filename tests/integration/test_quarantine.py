@@ -1,6 +1,8 @@
 """`millpond quarantine` on a real store, catalog and broker: what it tells, and the exact bytes."""
 
 import base64
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -13,9 +15,11 @@ from confluent_kafka import KafkaError
 from millpond.devstack.mock_cluster import MockCluster
 from millpond.devstack.mock_library import ApiKey
 from millpond.devstack.stack import Stack
+from millpond.lake import LakeTable
 from millpond.quarantine.table import Record
 from tests.integration.quarantine import FIRST_FLUSH, HOUR, length, put, quarantine, read_topic, record
 from tests.pipeline import Pipeline
+from tests.unit.test_deletion_vector import array_of_rows, framed, puffin
 
 BINARY = b"\x1b[31m" + bytes(range(256)) * 3
 LATER = FIRST_FLUSH + HOUR
@@ -262,3 +266,40 @@ def test_a_place_that_was_taken_twice_shows_the_newer_record(pipeline: Pipeline)
     put(pipeline, [old], [replace(old, value=b"new", inserted_at=LATER)])
     done = quarantine(pipeline, "show", "--raw", "--partition", "0", "--offset", "7")
     assert b"new" == done.stdout
+
+
+def test_a_record_that_was_deleted_by_its_row_is_neither_listed_nor_shown_nor_produced(
+    pipeline: Pipeline, target: str
+) -> None:
+    """As an engine does it that deletes with `delete from`: the file stays, and a vector names the rows."""
+    put(pipeline, RECORDS[0])
+    with closing(LakeTable.of(pipeline.environment())) as table:
+        lake = table.quarantine
+        (file,) = lake.files()
+        vector = puffin((file.path, framed(array_of_rows(1))))
+        path = file.path.replace(".parquet", ".puffin")
+        with lake.store.open_output_stream(path.removeprefix("s3://")) as stream:
+            stream.write(vector)
+        deletes = {"data_file_id": file.data_file_id, "path": path, "delete_count": 1}
+        group = {"namespace": lake.namespace, "table": lake.table}
+        body = {
+            "read_snapshot": file.begin_snapshot,
+            "deletes": [group | {"files": [deletes | {"file_size_bytes": len(vector)}]}],
+        }
+        lake.client._http.post(f"/catalogs/{lake.catalog.name}/commit", json=body).raise_for_status()
+    assert [17, 3] == offsets(pipeline)
+    assert 2 == quarantine(pipeline, "list", "--json").data["rows"]
+    done = quarantine(pipeline, "replay", "--to", target, "--yes")
+    assert (0, 2) == (done.code, length(pipeline, target))
+
+
+def test_a_reader_that_leaves_early_is_no_failure(filled: Pipeline) -> None:
+    environment = filled.environment()
+    for name in ("POD_NAME", "REPLICA_COUNT"):
+        environment.pop(name, None)
+    command = [sys.executable, "-m", "millpond", "quarantine", "show"]
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    _, said = process.communicate(timeout=60)
+    assert (0, b"") == (process.returncode, said)

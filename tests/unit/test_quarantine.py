@@ -1,5 +1,7 @@
 """The parts of the command that need no server: what is meant, counted, said and sent."""
 
+from array import array
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -7,7 +9,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyhoglake import DataFile
+from pyhoglake import DataFile, ScanFile
 from typer.testing import CliRunner
 
 from millpond.cli import app
@@ -137,7 +139,8 @@ def test_a_record_that_leaves_its_place_open_is_shown_and_produced_without_it() 
 class OneFile:
     """A store with one object."""
 
-    def __init__(self, rows: pa.RecordBatch) -> None:
+    def __init__(self, rows: pa.RecordBatch, deleted: Sequence[int]) -> None:
+        self.deleted = array("q", deleted)
         sink = pa.BufferOutputStream()
         pq.write_table(pa.Table.from_batches([rows]), sink, row_group_size=4)
         self.content = sink.getvalue()
@@ -145,11 +148,14 @@ class OneFile:
     def parquet(self, _file: DataFile) -> pq.ParquetFile:
         return pq.ParquetFile(pa.BufferReader(self.content))
 
+    def deleted_rows(self, _file: ScanFile) -> "array[int]":
+        return self.deleted
 
-def table_of(rows: pa.RecordBatch) -> QuarantineTable:
-    lake: Any = OneFile(rows)
+
+def table_of(rows: pa.RecordBatch, *deleted: int) -> QuarantineTable:
+    lake: Any = OneFile(rows, deleted)
     file = DataFile(1, "s3://lake/a.parquet", "parquet", rows.num_rows, 1, 0, "provided", 1)
-    return QuarantineTable(lake, [file], Deadline(60))
+    return QuarantineTable(lake, [ScanFile(file)], Deadline(60))
 
 
 def test_rows_that_leave_everything_open_come_last() -> None:
@@ -169,6 +175,14 @@ def test_records_are_shown_before_the_last_of_them_is_read(monkeypatch: pytest.M
     records = table_of(batch(*(row(offset) for offset in range(10)))).newest(Wanted(), 7)
     assert (9, 1) == (next(records).offset, len(made))
     assert [8, 7, 6, 5, 4, 3] == [record.offset for record in records]
+
+
+def test_rows_that_were_deleted_are_not_there_any_more() -> None:
+    table = table_of(batch(*(row(offset) for offset in range(10))), 0, 3, 4, 9)
+    left = [1, 2, 5, 6, 7, 8]
+    assert left[::-1] == [record.offset for record in table.newest(Wanted(), 10)]
+    assert left == [record.offset for record in table.oldest_first(Wanted())]
+    assert 6 == table.summary(Wanted()).total
 
 
 def test_the_json_of_records_is_one_text() -> None:
