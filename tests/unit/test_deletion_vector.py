@@ -17,9 +17,9 @@ VECTORS = {
         "c-muRKmcn4Mg~R(hR4iIKn@cFE5jq^3+xO)Apj?K0~-",
         [*range(5, 1000), 2000, 131073],
     ),
-    "many runs": (
-        "c-muRKmcn476y3+hGYgtAZ7w$W*}w(VqKu5F%Vk<u{{vG0x=^4L?t7bWCD}SU=pMQ0O@`Oqy",
-        [k * 65536 + k + n for k in range(5) for n in range(100)],
+    "runs among arrays": (
+        "c-muRKmcn4P6j3>1_ovZMuubtCLj%hEI`Z(#B4y!4#XTl%n6ha1L}wa;uIjx0pb!Mt^wi}AnpO;DL_02Y%UYf3^t&d3_x8l9;q}$Hvq$K2Vn",
+        [k * 65536 + n for k in range(10) for n in (range(100) if k in (1, 9) else range(0, 8, 2))],
     ),
     "a bitmap": (
         "c-rm8!3_Wq5CFlu4kQ}!)`yz3O?>pg%ww||S8ow{Zq~9p0G<^9000000Pu|kgQlP`",
