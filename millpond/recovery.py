@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol
 
 from millpond.deadline import Clock, Deadline
-from millpond.errors import DeadlineExceeded, Fatal, LedgerGapError, Retryable
+from millpond.errors import Fatal, LedgerGapError, Retryable
 from millpond.logs import logger
 from millpond.metrics import Metrics
 from millpond.offset_metadata import (
@@ -22,21 +22,10 @@ from millpond.offset_metadata import (
     settle_topic_id,
 )
 from millpond.offsets import Offset, Partition, advance
+from millpond.past import Past, ends_of
 from millpond.reset_policy import Reset, StartRules, Watermarks, resolve
+from millpond.reset_report import report, stop_on_loss
 from millpond.sink import History, Published, Sink, Source
-
-WALK_SECONDS = 8.0
-"""The share of the start that reading snapshots may take where it is not the only way to know."""
-
-_ACCEPT_LOSS = (
-    "Nothing was committed. To go on without them, set KAFKA_ON_DATA_LOSS=continue for one start; else look "
-    "why the log is shorter than the group's offsets (retention, a topic made again, the wrong cluster)"
-)
-_NAMED_LOSSES = 10
-_DECIDED_BY = {
-    "start_at": "KAFKA_START_AT",
-    "new_partition": "the topic's growth: it begins at its beginning",
-}
 
 
 class OffsetLog(OffsetStore, Protocol):
@@ -112,7 +101,6 @@ class _Recovery:
     ) -> None:
         self._clock = clock
         self._log = log
-        self._sink = sink
         self._layout = layout
         self._rules = rules
         self._metrics = metrics
@@ -122,13 +110,13 @@ class _Recovery:
         # What was stored once counts, also an empty id: the identity must not hang on today's look-up.
         topic_id, self._recreated = settle_topic_id(self._committed, source.topic_id)
         self._source = replace(source, topic_id=topic_id)
+        self._past = Past(sink, self._source, deadline)
         current = {p: entry for p, entry in self._committed.items() if p not in self._recreated}
         self._notes = {p: entry.metadata for p, entry in current.items() if entry.metadata is not None}
         self._known = {partition: note.snapshot for partition, note in self._notes.items()}
         self._positions = {p: entry.offset for p, entry in current.items() if entry.offset is not None}
         self._is_first_start = all(entry.offset is None for entry in self._committed.values())
         self._sought: tuple[Reset, ...] = ()
-        self._is_history_long = False
 
     def run(self) -> Recovered:
         """All steps, in their order."""
@@ -145,7 +133,7 @@ class _Recovery:
         self._look_again()
         self._log.commit(self._positions, note, self._deadline)
         is_slow = self._clock() - looked_at > LOOK_HOLDS_SECONDS
-        if is_slow or (self._known and not self._is_history_long):
+        if is_slow or (self._known and not self._past.is_long):
             self._check_alone()
         ends = {partition: marks.high for partition, marks in self._watermarks.items()}
         for partition, position in self._positions.items():  # each has a lag from the first scrape on
@@ -180,7 +168,7 @@ class _Recovery:
         Raises:
             Retryable: somebody published beyond our positions; recovery begins anew and follows it.
         """
-        ends = _ends(self._sink.published_since(self._source, self._snapshot, self._deadline).published)
+        ends = ends_of(self._past.since(self._snapshot).published)
         if any(ends.get(partition, 0) > position for partition, position in self._positions.items()):
             raise Retryable(
                 f"another process published from group {self._source.group_id!r} while this one starts"
@@ -217,7 +205,7 @@ class _Recovery:
         A group whose offsets expired goes on after what was published (librdkafka 1442). Offsets that
         somebody set, here or in the group, must not lie before it: those records would double.
         """
-        history = self._history(0, within_share=True)
+        history = self._past.since_if_short(0)
         if history is None:
             if sought:
                 raise Fatal(
@@ -232,7 +220,7 @@ class _Recovery:
                 partitions=sorted(silent),
             )
             return
-        ends = _ends(history.published)
+        ends = ends_of(history.published)
         for partition, target in sought.items():
             self._seek(partition, target, ends.get(partition))
         for partition in sorted(silent - set(sought)):
@@ -304,7 +292,7 @@ class _Recovery:
         group back.
         """
         while self._positions:
-            published = self._sink.published_from(self._source, self._positions, self._deadline)
+            published = self._past.published_from(self._positions)
             if published is None:
                 return
             try:
@@ -332,7 +320,8 @@ class _Recovery:
         oldest = min(note.snapshot for note in self._notes.values())
         known = {(note.snapshot, note.layout) for note in self._notes.values()}
         is_same_layout = len(known) == 1 and {str(self._layout)} == {layout for _, layout in known}
-        history = self._history(oldest, within_share=is_same_layout) or History((), oldest, is_complete=False)
+        read = self._past.since_if_short if is_same_layout else self._past.since
+        history = read(oldest) or History((), oldest, is_complete=False)
         self._tell_incomplete(history, is_same_layout=is_same_layout)
         for published in history.published:
             ends = {p: entry.next for p, entry in published.ranges.items()}
@@ -347,23 +336,6 @@ class _Recovery:
             records = sum(moved[p] - self._positions[p] for p in moved)
             logger().warning(f"{why}; going on after it", snapshot=published.snapshot, records=records)
         self._positions = moved
-
-    def _history(self, snapshot: int, *, within_share: bool) -> History | None:
-        """What was published since `snapshot`; None when that took more than its share of the start.
-
-        A catalog with hundreds of thousands of snapshots must not keep a process from starting for good
-        where receipts tell nearly as much.
-        """
-        if not within_share:
-            return self._sink.published_since(self._source, snapshot, self._deadline)
-        share = Deadline(self._deadline.cut(WALK_SECONDS))
-        try:
-            return self._sink.published_since(self._source, snapshot, share)
-        except (DeadlineExceeded, Retryable):
-            if share.remaining() > 0:
-                raise
-            self._is_history_long = True
-            return None
 
     def _tell_incomplete(self, history: History, *, is_same_layout: bool) -> None:
         if history.is_complete:
@@ -398,49 +370,9 @@ class _Recovery:
             recreated=self._recreated,
             partitions_then=partitions_then(self._committed),
         )
-        for reset in (*self._sought, *start.resets):
-            self._tell(reset)
-        losses = [reset for reset in start.resets if self._is_loss(reset)]
-        if losses and self._rules.stops_on_loss:
-            raise Fatal(f"KAFKA_ON_DATA_LOSS=fail, and records are lost: {_name(losses)}. {_ACCEPT_LOSS}")
+        resets, is_first = (*self._sought, *start.resets), self._is_first_start
+        report(resets, self._source.topic, self._rules, self._metrics, is_first_start=is_first)
+        stop_on_loss(start.resets, self._rules, is_first_start=is_first)
         self._positions = dict(start.positions)
         if start.resets:
             self._follow()
-
-    def _tell(self, reset: Reset) -> None:
-        self._metrics.offset_reset.inc(reason=reset.reason)
-        is_news = reset.lost or not self._is_first_start
-        tell = logger().warning if is_news else logger().info
-        tell(
-            f"position decided by {_DECIDED_BY.get(reset.reason, 'the reset policy')}",
-            topic=self._source.topic,
-            partition=reset.partition,
-            reason=reset.reason,
-            policy=self._rules.policy,
-            from_offset=reset.from_offset,
-            to_offset=reset.to_offset,
-            lost=reset.lost,
-        )
-
-    def _is_loss(self, reset: Reset) -> bool:
-        """Whether records were there for us and will not be read; a first start loses nothing by choice."""
-        return reset.from_offset is not None or (reset.lost > 0 and not self._is_first_start)
-
-
-def _name(losses: Sequence[Reset]) -> str:
-    named = [
-        f"partition {loss.partition} from {loss.from_offset} to {loss.to_offset} "
-        f"({loss.reason}, {loss.lost} lost)"
-        for loss in losses[:_NAMED_LOSSES]
-    ]
-    more = len(losses) - len(named)
-    return "; ".join(named) + (f"; and {more} partitions more" if more else "")
-
-
-def _ends(published: Sequence[Published]) -> dict[Partition, Offset]:
-    """The offset after the last one published, by partition."""
-    ends: dict[Partition, Offset] = {}
-    for flush in published:
-        for partition, entry in flush.ranges.items():
-            ends[partition] = max(ends.get(partition, Offset(0)), entry.next)
-    return ends

@@ -173,6 +173,9 @@ class Message:
     def key(self) -> bytes | None:
         return None
 
+    def headers(self) -> None:
+        return None
+
     def timestamp(self) -> tuple[int, int]:
         return (1, 1356998400000)
 
