@@ -117,7 +117,7 @@ def _not_checked(audit: LedgerAudit, rows: TableRows) -> Iterator[Finding]:
             Kind.NOT_CHECKED,
             Severity.INFO,
             f"{unplaced} of {rows.rows} rows do not tell their record (written without "
-            "MILLPOND_KAFKA_COLUMNS=true): they are checked by count, not by offset",
+            "MILLPOND_KAFKA_COLUMNS=true, or by another program): they are checked by count, not by offset",
             unplaced,
         )
     before = sum(count for snapshot, count in rows.by_snapshot.items() if snapshot < audit.oldest)

@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,7 +40,9 @@ class Origin:
         """Whether a file has these columns, in the types they are written in."""
         types = zip(self.place, (KAFKA_COLUMNS.field(name).type for name in _KAFKA_PLACE), strict=True)
         has_place = all(name in schema.names and schema.field(name).type == kind for name, kind in types)
-        return has_place and (self.reason is None or self.reason in schema.names)
+        if self.reason is None:
+            return has_place
+        return has_place and self.reason in schema.names and schema.field(self.reason).type == pa.string()
 
 
 _KAFKA_PLACE = (TOPIC, PARTITION, OFFSET)
@@ -130,15 +133,19 @@ class _Reading:
 
     def _place_batch(self, batch: pa.RecordBatch, snapshot: int) -> None:
         origin = self._origin
-        placed = batch.drop_null()
+        # Rows of other programs may leave anything open; without a reason they tell their record still.
+        has_place = reduce(pc.and_, (batch.column(name).is_valid() for name in origin.place))
+        placed = batch.filter(has_place)
         here = placed.filter(pc.equal(placed.column(origin.topic), self._topic))
         with self._lock:
             self.result.unplaced[snapshot] += batch.num_rows - placed.num_rows
             self.result.elsewhere += placed.num_rows - here.num_rows
             self._count_offsets(here, self.result.offsets)
             if origin.reason is not None:
-                leaves_one = pc.is_in(here.column(origin.reason), pa.array(sorted(WITH_A_ROW)))
-                self._count_offsets(here.filter(pc.invert(leaves_one)), self.result.rowless)
+                reason = here.column(origin.reason)
+                leaves_one = pc.is_in(reason, pa.array(sorted(WITH_A_ROW)))
+                leaves_none = pc.and_(reason.is_valid(), pc.invert(leaves_one))
+                self._count_offsets(here.filter(leaves_none), self.result.rowless)
 
     def _count_offsets(self, rows: pa.RecordBatch, into: dict[Partition, OffsetCounts]) -> None:
         partitions, offsets = rows.column(self._origin.partition), rows.column(self._origin.offset)

@@ -2,10 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyhoglake import DataFile
 
+from millpond.deadline import Deadline
 from millpond.offsets import Partition
 from millpond.records import QUARANTINE_COLUMNS
 from millpond.sink import Source
@@ -13,7 +17,7 @@ from millpond.verify.bitmap import OffsetCounts
 from millpond.verify.findings import Finding, Kind, Severity
 from millpond.verify.ledger_audit import LedgerAudit
 from millpond.verify.quarantine_findings import Quarantine, quarantine_findings
-from millpond.verify.rows import OF_QUARANTINE, OF_ROWS, TableRows
+from millpond.verify.rows import OF_QUARANTINE, OF_ROWS, TableRows, read_rows
 from millpond.verify.rows_findings import partition_rows
 from tests.unit.fakes import SOURCE
 from tests.unit.test_verify_ledger import audited, commit, run
@@ -126,3 +130,44 @@ def test_the_columns_of_both_tables_are_known() -> None:
     assert not OF_QUARANTINE.is_told_by(
         QUARANTINE_COLUMNS.remove(QUARANTINE_COLUMNS.get_field_index("reason"))
     )
+
+
+REASON = QUARANTINE_COLUMNS.field("reason").type
+
+
+def read(*rows: tuple[object, ...], reason: pa.DataType = REASON) -> TableRows:
+    """What is read of a file with these topics, partitions, offsets and reasons."""
+    kinds = [QUARANTINE_COLUMNS.field(name).type for name in OF_QUARANTINE.place]
+    schema = pa.schema([*zip(OF_QUARANTINE.place, kinds, strict=True), ("reason", reason)])
+    arrays = [pa.array([row[at] for row in rows], field.type) for at, field in enumerate(schema)]
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(arrays, schema=schema), sink)
+
+    class OneFile:
+        def parquet(self, _file: DataFile) -> pq.ParquetFile:
+            return pq.ParquetFile(pa.BufferReader(sink.getvalue()))
+
+    lake: Any = OneFile()
+    file = DataFile(1, "s3://lake/a.parquet", "parquet", len(rows), 1, 0, "provided", 1)
+    return read_rows(lake, [file], "flights", Deadline(60), OF_QUARANTINE)
+
+
+def test_a_row_of_another_program_tells_its_record_as_far_as_it_does() -> None:
+    """Without a reason nothing says that it leaves no row."""
+    found = read(
+        ("flights", 0, 1, "json_parse"),
+        ("flights", 0, 2, None),
+        ("flights", 0, None, "json_parse"),
+        (None, None, None, None),
+        ("other", 0, 3, None),
+    )
+    assert (2, 1, 2, 1) == (
+        found.offsets[Partition(0)].rows,
+        found.rowless[Partition(0)].rows,
+        found.unplaced[1],
+        found.elsewhere,
+    )
+
+
+def test_reasons_that_are_no_text_are_no_reasons() -> None:
+    assert 1 == read(("flights", 0, 1, 7), reason=pa.int64()).unplaced[1]
