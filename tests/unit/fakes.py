@@ -230,8 +230,11 @@ def metrics() -> Metrics:
 
 def value(of: Metrics, name: str, **labels: str) -> float | None:
     """The sample of one series, None when it does not exist."""
-    bound = {"pipeline": "flights-events", "broker_source": "msk"}
-    return of.registry.get_sample_value(name, bound | labels)
+    bound = {"pipeline": "flights-events", "broker_source": "msk"} | labels
+    # Not `get_sample_value`, which asks every collector, the one that reads /proc among them.
+    found = of.registry.restricted_registry([name]).collect()
+    samples = (sample for family in found for sample in family.samples)
+    return next((sample.value for sample in samples if (sample.name, sample.labels) == (name, bound)), None)
 
 
 def table_info(
