@@ -28,9 +28,10 @@ class Columns:
 
         Else its values have to be read again: what is left of them here may have lost what told them apart.
         """
+        both = self.types.keys() & read_for.types.keys()  # the others are ours, whose types are fixed
         return self.required <= read_for.required and not any(
             field.name in self.refused - read_for.refused
-            or (field.name in self.types and self.types[field.name] != read_for.types.get(field.name))
+            or (field.name in both and self.types[field.name] != read_for.types[field.name])
             for field in batch.schema
             if not pa.types.is_null(field.type)
         )

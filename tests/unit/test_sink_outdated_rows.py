@@ -275,3 +275,14 @@ def test_a_flush_most_of_which_makes_no_row_by_the_type_another_replica_gave_is_
     with pytest.raises(Fatal, match=r"1000 of 1000 records .*MILLPOND_QUARANTINE_MAX_FRACTION=0\.5"):
         stream.writer.write(stream.flush())
     assert [0] == stream.rows()
+
+
+@pytest.mark.parametrize("is_there", [False, True], ids=["a new table", "a table made without them"])
+def test_columns_of_ours_that_come_with_a_flush_make_its_rows_no_older(lake: Lake, is_there: bool) -> None:  # noqa: FBT001 - a case
+    """They are none of those records are read for, and their types are fixed."""
+    stream = Stream(lake)
+    if is_there:
+        stream.write('{"n":0}')
+    stream = stream.restart(MILLPOND_KAFKA_COLUMNS="true")
+    stream.write("{}")
+    assert [int(is_there)] == [row["_kafka_offset"] for row in lake.rows() if "_kafka_offset" in row]
