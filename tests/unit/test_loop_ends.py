@@ -3,7 +3,7 @@
 import pytest
 
 from millpond.config import TOPIC_LOOK_SECONDS
-from millpond.errors import Fenced, Retryable
+from millpond.errors import Fenced, Outdated, Retryable
 from millpond.loop import RENEWAL_SECONDS
 from tests.unit.fakes import (
     FakeLog,
@@ -122,3 +122,14 @@ def test_the_topic_is_looked_at_as_often_as_the_client_is_told_to() -> None:
     assert not service.loop.topic_changed
     idle(service, 1)
     assert service.loop.topic_changed
+
+
+def test_rows_that_are_outdated_end_the_loop_with_nothing_published_and_no_offset_moved() -> None:
+    """E27: the next loop reads their records again, from the committed offsets."""
+    service = Service()
+    service.sink.refusals.append(Outdated("a column was replaced"))
+    service.loop.take_in([message(10)])
+    service.stop.set()
+    with pytest.raises(Outdated):
+        service.loop.run()
+    assert ([], 0, False) == (service.log.commits, service.sink.rows, service.loop.is_flushing)
