@@ -274,8 +274,14 @@ def _note_refused(
     for index, members in rows.items():
         more = (name for name, value in members.items() if value is not None and name in refused)
         for name in islice(more, NAMED_DETAILS):
-            detail = f"the table refuses {name!r}" if name in by_table else f"no room for {name!r}"
-            notes.add(index, Refusal("too_many_columns", detail))
+            refusal = (
+                Refusal(
+                    "column_refused", f"the table has no column {name!r}, and the catalog refuses to add it"
+                )
+                if name in by_table
+                else Refusal("too_many_columns", f"no room for {name!r}")
+            )
+            notes.add(index, refusal)
 
 
 def _names_of(rows: Iterable[Members]) -> list[str]:

@@ -16,6 +16,7 @@ Reason = Literal[
     "too_large",
     "too_deep",
     "too_many_columns",
+    "column_refused",
     "type_mismatch",
     "missing_required",
 ]

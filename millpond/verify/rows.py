@@ -49,7 +49,7 @@ _KAFKA_PLACE = (TOPIC, PARTITION, OFFSET)
 OF_ROWS = Origin(*_KAFKA_PLACE)
 OF_QUARANTINE = Origin("topic", "partition", "offset", "reason")
 
-WITH_A_ROW = frozenset({"type_mismatch", "too_many_columns"})
+WITH_A_ROW = frozenset({"type_mismatch", "too_many_columns", "column_refused"})
 """Reasons for which a record is in quarantine and may have its row all the same: a value of it has none."""
 
 

@@ -121,7 +121,7 @@ def test_a_record_with_a_value_for_a_refused_column_has_its_row_and_is_in_quaran
     odd = '{"n":1, "bad":"x", "good":2}'
     stream.write(odd, '{"n":2,"bad":null}')
     assert ([0, 1, 2], [None, 2, None]) == (stream.rows(), stream.rows("good"))
-    assert [(1, "too_many_columns", odd.encode())] == stream.quarantine()
+    assert [(1, "column_refused", odd.encode())] == stream.quarantine()
 
 
 def test_where_misfits_are_rejected_a_record_with_a_refused_column_is_only_in_quarantine(
