@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -131,7 +132,8 @@ def _functions(chosen: list[str], counts: dict[str, Counter[str]]) -> Iterator[S
     prefixes = {path: _prefix(path) for path in chosen}
     _forget_survivors()
     patterns = [f"{prefix}*" for prefix in prefixes.values()]
-    subprocess.run([*_fence(), _MUTMUT, "run", "--max-children", "1", *patterns], cwd=COPY, check=True)
+    at_once = str(os.cpu_count() or 1)
+    subprocess.run([*_fence(), _MUTMUT, "run", "--max-children", at_once, *patterns], cwd=COPY, check=True)
     listed = _run([_MUTMUT, "results", "--all", "true"])
     for name, fate in re.findall(r"^\s*(millpond\S+): (.+)$", listed.stdout, re.MULTILINE):
         for path in (path for path, prefix in prefixes.items() if name.startswith(prefix)):
