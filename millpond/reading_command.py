@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import httpx
 import orjson
@@ -63,7 +64,7 @@ class Output:
         """Each as it comes, while anybody reads: after that the rest of `pieces` is not even made."""
         for piece in pieces if self._is_read else ():
             self.has_begun = True
-            self._try(lambda piece=piece: _put(piece))  # type: ignore[misc] # the default binds it
+            self._try(partial(_put, piece))
             if not self._is_read:
                 return
         self._try(sys.stdout.flush)
