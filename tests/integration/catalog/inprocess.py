@@ -1,11 +1,12 @@
 """The catalog application behind an httpx transport: no process, no socket, thousands of requests."""
 
-import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 from starlette.applications import Starlette
+
+from tests.unit.asgi import Application
 
 
 @dataclass(frozen=True)
@@ -17,24 +18,19 @@ class InProcessPlace:
 
 
 class InProcess(httpx.BaseTransport):
-    """Answers requests with an application, one at a time, on a private event loop.
+    """Answers requests with an application.
 
     An exception that the application lets through is raised here, where the test is.
     """
 
     def __init__(self, app: Starlette) -> None:
         self._app = app
-        self._asgi = httpx.ASGITransport(app)
-        self._loop = asyncio.Runner()
+        self._application = Application(app)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        return self._loop.run(self._answer(request))
+        return self._application.answer(request)
 
     def close(self) -> None:
-        """Close the application's database and the loop; closing again does nothing."""
+        """End the loop and close the application's database; closing again does nothing."""
+        self._application.close()
         self._app.state.storage.close()
-        self._loop.close()
-
-    async def _answer(self, request: httpx.Request) -> httpx.Response:
-        given = await self._asgi.handle_async_request(request)
-        return httpx.Response(given.status_code, headers=given.headers, content=await given.aread())
