@@ -27,7 +27,7 @@ Build = Callable[[Sequence[Any]], Built]
 
 def of_texts(kind: pa.DataType) -> Build:
     """The builder of a column whose members come as the text they stand in."""
-    return texts if kind == pa.string() else partial(_from_texts, kind)
+    return partial(_from_texts, kind)
 
 
 def of_scalars(kind: pa.DataType, unit: int | None) -> Build:
@@ -97,9 +97,8 @@ def _no_text(number: int) -> bytes:
 
 
 def _from_texts(kind: pa.DataType, values: Sequence[Any]) -> Built:
-    given, odd = texts(values)
-    array, lost = _told_apart(given.cast(kind) if is_text(kind) else convert(given, kind), given)
-    return array, [*odd, *lost]
+    given = texts(values)
+    return _told_apart(given.cast(kind) if is_text(kind) else convert(given, kind), given)
 
 
 def _told_apart(array: pa.Array, given: pa.Array) -> Built:
@@ -109,42 +108,27 @@ def _told_apart(array: pa.Array, given: pa.Array) -> Built:
     return array, pc.indices_nonzero(pc.and_(pc.is_null(array), pc.is_valid(given))).to_pylist()
 
 
-def texts(values: Sequence[Any]) -> Built:
-    """Each member as text: a string's characters, null, else its own text. The parser passed over these."""
+def texts(values: Sequence[Any]) -> pa.Array:
+    """Each member as text: a string's characters, null, else its own text. They must be UTF-8."""
     whole = b"".join(values)
     array = _cut(whole, values)
-    odd: list[int] = []
-    if not whole.isascii():
-        try:
-            array.validate(full=True)
-        except pa.ArrowInvalid:  # not UTF-8
-            odd = not_utf8(values)
-            values = _with_null(values, odd)
-            array = _cut(b"".join(values), values)
     is_nested = pc.or_(pc.starts_with(array, "{"), pc.starts_with(array, "["))
     others = pc.indices_nonzero(pc.invert(is_nested)).to_pylist()
     spaced = _spaced(whole, array)
     if not others and not spaced:
-        return array, odd
+        return array
     read: list[bytes | None] = list(map(bytes, values))
     for number in spaced:
         read[number] = text_of(bytes(values[number]))
     for number in others:
         read[number] = string_or_text(bytes(values[number]))
-    return pa.array(read, pa.binary()).cast(pa.string()), odd
+    return pa.array(read, pa.binary()).cast(pa.string())
 
 
 def _cut(whole: bytes, texts: Sequence[Any]) -> pa.Array:
-    """The texts that `whole` consists of, without a copy of each; they may not be UTF-8."""
+    """The texts that `whole` consists of, without a copy of each."""
     ends = numbers_of("i", accumulate(map(len, texts), initial=0))
     return pa.StringArray.from_buffers(len(texts), pa.py_buffer(ends), pa.py_buffer(whole))
-
-
-def _with_null(texts: Sequence[Any], numbers: Sequence[int]) -> list[Any]:
-    others = list(texts)
-    for number in numbers:
-        others[number] = NULL
-    return others
 
 
 def _spaced(whole: bytes, array: pa.Array) -> list[int]:
@@ -153,18 +137,6 @@ def _spaced(whole: bytes, array: pa.Array) -> list[int]:
         return []
     spaced: list[int] = pc.indices_nonzero(pc.match_substring_regex(array, STRUCTURAL_SPACE)).to_pylist()
     return spaced
-
-
-def not_utf8(texts: Sequence[Any]) -> list[int]:
-    return [number for number, text in enumerate(texts) if not _is_utf8(bytes(text))]
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 _STRICT_BUILDERS: dict[pa.DataType, Callable[[Sequence[Any]], Built]] = {

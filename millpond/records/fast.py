@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET
 
-from millpond.records.builders import NULL, Build, not_utf8, of_own_type, of_scalars, of_texts, texts
+from millpond.records.builders import NULL, Build, of_own_type, of_scalars, of_texts, texts
 from millpond.records.columns import is_text
-from millpond.records.members import Texts, value_of
+from millpond.records.members import Texts, are_utf8, value_of
 from millpond.records.mend import OddMember, is_plain, mend
 from millpond.records.pins import TIMESTAMPTZ
 
@@ -66,6 +66,11 @@ class Column:
         if self.reading == "strict":
             return _STRICT[self.kind]
         return _PARSED_AS[self.reading]
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the column has no type yet."""
+        return self.reading in {"free", "free_raw"}
 
     @property
     def default(self) -> Any:
@@ -120,12 +125,13 @@ class FastParser:
             for name, column in columns.items()
             if column.reading == "strict" and is_plain(column.kind)
         }
+        self._passes_over = any(column.parsed_as is msgspec.Raw for column in columns.values())
         self._read = self._decoder({name: column.parsed_as for name, column in columns.items()})
         self._builders = {name: build for name, column in columns.items() if (build := _builder(column))}
 
     def parse(self, values: Sequence[bytes], texts: Texts, *, rejects_misfits: bool = False) -> Parsed:
         """Every value as a row, or declined. Never raises."""
-        rows, declined, mended = self._rows(values)
+        rows, declined, mended = self._rows(self._in_utf8(values))
         members = self._transposed(rows)
         misfits = list(mend(members, self._plain, mended, texts))
         lost = {member.index for member in misfits if rejects_misfits and not member.fits}
@@ -136,7 +142,9 @@ class FastParser:
             odd.update(numbers)
             if self._columns[name].is_required and arrays[name].null_count:
                 odd.update(pc.indices_nonzero(arrays[name].is_null()).to_pylist())
-        free = self._free(members, odd)
+        free: Mapping[str, Sequence[Any]] = {
+            name: members[name] for name, column in self._columns.items() if column.is_free
+        }
         if odd:
             fit = [number for number in range(len(rows)) if number not in odd]
             is_declined = set(declined)
@@ -169,15 +177,15 @@ class FastParser:
         )
         return msgspec.json.Decoder(struct).decode
 
-    def _free(self, members: Mapping[str, Sequence[Any]], odd: set[int]) -> dict[str, Sequence[Any]]:
-        """The members of columns without a type, and more numbers of odd rows."""
-        free = {}
-        for name, column in self._columns.items():
-            if column.reading in {"free", "free_raw"}:
-                free[name] = members[name]
-                if column.reading == "free_raw":
-                    odd.update(not_utf8(members[name]))
-        return free
+    def _in_utf8(self, values: Sequence[bytes]) -> Sequence[bytes]:
+        """The same values, but nothing in place of those that are not UTF-8.
+
+        The parser looks at the bytes of what it reads alone. A text it keeps may be anything, and where its
+        key stands twice there is more that nobody looks at.
+        """
+        if not self._passes_over or all(map(bytes.isascii, values)) or are_utf8(values):
+            return values
+        return [value if are_utf8([value]) else b"" for value in values]
 
     def _nested(self, name: str, members: Sequence[Any]) -> pa.Array | None:
         """Objects and arrays as their texts, None where anything else came."""
@@ -185,7 +193,7 @@ class FastParser:
             {bytes(member)[:1] for member in members}
         ):
             return None
-        return texts(members)[0]
+        return texts(members)
 
     def _values(self, name: str, members: Sequence[Any]) -> Sequence[Any]:
         return members if self._columns[name].reading == "free" else list(map(value_of, members))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Literal
@@ -95,6 +96,15 @@ def is_too_deep(value: bytes) -> bool:
         return False
     brackets = _string.sub(b"", value).translate(None, _BESIDE_BRACKETS)
     return max(accumulate(map(_LEVELS.__getitem__, brackets)), default=0) > DEEPEST
+
+
+def are_utf8(values: Iterable[bytes]) -> bool:
+    """Whether all of them can be text."""
+    try:
+        deque(map(bytes.decode, values), maxlen=0)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _read_one_by_one(value: bytes) -> Members | Refusal:

@@ -117,6 +117,8 @@ BROKEN = st.binary(max_size=20) | st.sampled_from(
         b'{"b":["\xff"]}',
         b'{"a b":["\xff"]}',
         b'{"new":["\xff"]}',
+        b'{"b":["\xff"],"b":[1]}',
+        b'{"new":"\xff","new":"x"}',
         b"[" * 2000,
         b'{"b":' + b"[" * 1200 + b"]" * 1200 + b"}",
         b'{"b":' + b"[" * 511 + b"]" * 511 + b"}",
@@ -184,6 +186,19 @@ def test_both_ways_give_the_same_while_there_is_no_table_yet(
     careful = Decoder(pins, limits=Limits(columns=6), is_fast=False)
     for values in batches:
         assert outcome(careful.decode(values)) == outcome(fast.decode(values))
+
+
+@pytest.mark.parametrize("expected", [{"b": pa.string()}, {"b": pa.decimal128(10, 2)}, {}], ids=str)
+def test_of_a_key_that_stands_twice_what_does_not_count_must_be_text_as_well(
+    expected: dict[str, pa.DataType],
+) -> None:
+    """A parser that keeps texts as they stand passes over the first without a look at its bytes."""
+    decoder = Decoder({})
+    decoder.expect(expected)
+    decoder.decode([b'{"b":[1]}'])  # from here on it is read as text
+    result = decoder.decode([b'{"b":["\xff"],"b":1}', b'{"b":"\xc3","b":["\xc3\xa9"]}', b'{"b":2,"b":3}'])
+    assert [(0, "json_parse"), (1, "json_parse")] == [(m.index, m.reason) for m in result.misfits]
+    assert frozenset({0, 1}) == result.skipped
 
 
 @settings(max_examples=EXAMPLES // 4)
