@@ -230,7 +230,8 @@ class Decoder:
         """Columns that nobody expected, each of the one type that holds all its values."""
         arrays = {}
         filled = {name for members in rows.values() for name, value in members.items() if value is not None}
-        filled.update(fast.new)
+        empty = self._keys.drop_guessed(lambda name: name in filled or fast.has_value(name))
+        filled.update(name for name in fast.new if name not in empty)
         self._keys.leave_empty(frozenset(names) - filled)
         wanted = [name for name in names if name in filled]
         accepted = self._keys.accept(wanted)

@@ -108,6 +108,12 @@ class Parsed:
         """The columns without a type."""
         return [*self.free, *self.nested]
 
+    def has_value(self, name: str) -> bool:
+        """Whether a column without a type holds any."""
+        if name in self.nested:
+            return bool(self.nested[name].null_count < len(self.nested[name]))
+        return any(value is not None for value in self.free.get(name, ()))
+
     def values(self, name: str) -> Sequence[Any]:
         """Those of a column without a type, as `read_members` has them; none where it is not known."""
         if name in self.nested:

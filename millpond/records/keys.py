@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import Any
@@ -56,6 +56,7 @@ class Keys:
         self.required: frozenset[str] = frozenset()
         self.refused: frozenset[str] = frozenset()
         self._accepted: dict[str, None] = {}
+        self._guessed: frozenset[str] = frozenset()
         self._empty: set[str] = set()
         self._readings: dict[str, Reading] = {}
         self._left_out: set[str] = set()
@@ -146,7 +147,17 @@ class Keys:
         for name, types in new.items():
             if types and self.accept([name]) and not types <= _SCALARS:
                 self._readings[name] = "raw"
+        self._guessed = frozenset(self._accepted)
         self.leave_empty({name for name, types in new.items() if not types})
+
+    def drop_guessed(self, has_value: Callable[[str], bool]) -> AbstractSet[str]:
+        """The columns just guessed that hold nothing, because their records made no row: they are none."""
+        empty = {name for name in self._guessed if not has_value(name)}
+        self._guessed = frozenset()
+        for name in empty:
+            del self._accepted[name]
+            self._parser = None
+        return empty
 
     def leave_empty(self, names: AbstractSet[str]) -> None:
         """Keys that only came without a value: no columns yet, and no exceptions either."""

@@ -201,6 +201,13 @@ def test_of_a_key_that_stands_twice_what_does_not_count_must_be_text_as_well(
     assert frozenset({0, 1}) == result.skipped
 
 
+def test_a_key_of_a_record_that_is_rejected_takes_no_room() -> None:
+    """The first records are looked at to guess columns, whatever becomes of them then."""
+    values = [b'{"a":1}', b'{"p":"x","gone":1}', *[b'{"a":1}'] * 20, b'{"late":1}']
+    decoder = Decoder({"p": "bigint"}, limits=Limits(columns=3), rejects_misfits=True)
+    assert ["a", "late", "p"] == sorted(decoder.decode(values).batch.schema.names)
+
+
 @settings(max_examples=EXAMPLES // 4)
 @given(EXPECTED, st.lists(OBJECTS | WRITTEN, max_size=6))
 def test_a_value_means_the_same_whatever_its_neighbours_are(
