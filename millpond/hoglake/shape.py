@@ -28,7 +28,23 @@ class Shape:
 
 def definition(info: TableInfo) -> tuple[object, ...]:
     """What a table is, whenever it was read."""
-    return info.table_uuid, info.columns, info.partition_spec, info.sort_spec
+    return info.columns, *_laid_out(info)
+
+
+def _laid_out(info: TableInfo) -> tuple[object, ...]:
+    return info.table_uuid, info.partition_spec, info.sort_spec
+
+
+def _still_refused(last: Shape, info: TableInfo) -> frozenset[str]:
+    """What the table refused and would refuse again.
+
+    All of it while it is what it was; after any change, a column that it has may still not be widened.
+    """
+    if definition(last.info) == definition(info):
+        return last.refused
+    if _laid_out(last.info) != _laid_out(info):
+        return frozenset()
+    return last.refused & {column.name for column in info.columns if column in last.info.columns}
 
 
 def with_basis_of(info: TableInfo, payload: dict[str, Any]) -> dict[str, Any]:
@@ -76,12 +92,12 @@ class ShapeCache:
         """Keep what was just read. `info` must have been reconciled with the configured layout.
 
         What the table refused stays refused until it is another one: asked with each flush it would cost
-        each of them as many requests.
+        each of them as many requests, and rows read for a column as it is would wait for a wider one.
         """
         self._handle = handle
         self.was_there = True
-        if self.last is not None and definition(self.last.info) == definition(info):
-            refused |= self.last.refused
+        if self.last is not None:
+            refused |= _still_refused(self.last, info)
         shape = self.last = Shape(handle, info, refused)
         self._kept = shape, self._clock() + self._ttl_seconds()
         return shape

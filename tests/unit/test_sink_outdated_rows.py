@@ -237,6 +237,29 @@ def test_a_column_that_may_not_be_widened_keeps_what_fits_and_quarantines_the_re
     assert [1] == [offset for offset, *_ in stream.quarantine()]
 
 
+def test_a_column_that_may_not_be_widened_holds_up_nobody_whose_table_others_alter_all_the_time(
+    lake: Lake, refused: Refusals
+) -> None:
+    """Asked for it anew after each change, rows read for the one type would wait for the other for ever."""
+    lake.client.catalog("lake").create_namespace("main").create_table(
+        "events",
+        pa.schema([("n", pa.int64()), ("v", pa.int32()), ("_inserted_at", pa.timestamp("us", "UTC"))]),
+    )
+    refused.names.add("v")
+    stream, outdated = Stream(lake), 0
+    for number in range(4):
+        start = stream.buffer.positions
+        stream.read(f'{{"n":{number},"v":4294967296}}')
+        lake.table.alter([ops.add_column(f"other_{number}", pa.string())])
+        stream.writer.sink._forget_shapes()
+        try:
+            stream.writer.write(stream.flush())
+        except Outdated:
+            outdated += 1
+            stream.buffer = Buffer(start, loaded().flush)
+    assert (1, [1, 2, 3]) == (outdated, stream.rows())
+
+
 @pytest.mark.parametrize("quarantine", ["table", "skip"])
 @pytest.mark.parametrize("others", [[], ['{"n":3,"v":5}']], ids=["alone", "among others"])
 def test_records_that_make_no_row_by_the_type_another_replica_gave_are_counted_as_at_the_first_reading(
