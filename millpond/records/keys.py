@@ -188,14 +188,17 @@ class Keys:
         return name in self.expected and reading_of(self.expected[name]) is not None
 
     def _columns(self) -> dict[str, Column]:
-        columns = {name: Column(None, "thrown_away") for name in self._left_out}
-        columns |= {name: Column(None, "empty") for name in self._empty}
-        for name in self._accepted:
-            columns[name] = Column(None, "free_raw" if self._readings.get(name) == "raw" else "free")
+        columns = {}  # in the order of the table, in which misfits are told as well
         for name, kind in self.expected.items():
             reading = self._readings.get(name) or reading_of(kind)
             if reading is not None:
                 columns[name] = Column(kind, reading, self.unit(name), is_required=name in self.required)
+        for name in self._accepted:
+            columns[name] = Column(None, "free_raw" if self._readings.get(name) == "raw" else "free")
+        for name in self._empty - columns.keys():
+            columns[name] = Column(None, "empty")
+        for name in self._left_out - columns.keys():
+            columns[name] = Column(None, "thrown_away")
         return columns
 
 

@@ -201,6 +201,14 @@ def test_of_a_key_that_stands_twice_what_does_not_count_must_be_text_as_well(
     assert frozenset({0, 1}) == result.skipped
 
 
+def test_misfits_are_told_in_the_order_of_the_table_whatever_was_known_of_the_keys_before() -> None:
+    decoder = Decoder({})
+    decoder.decode([b'{"b":null}'])  # remembered as a key without a value
+    decoder.expect({"a": pa.float64(), "b": pa.int64()})
+    (misfit,) = decoder.decode([b'{"b":"x","a":"y"}']).misfits
+    assert "a: string does not fit double; b: string does not fit int64" == misfit.detail
+
+
 def test_a_key_of_a_record_that_is_rejected_takes_no_room() -> None:
     """The first records are looked at to guess columns, whatever becomes of them then."""
     values = [b'{"a":1}', b'{"p":"x","gone":1}', *[b'{"a":1}'] * 20, b'{"late":1}']
