@@ -39,6 +39,9 @@ _WIDER = {
 
 _RACES = 3
 
+_TAKES_NONE = "idless_files_present"
+"""A table that says this takes no column at all (contract 8.4)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Evolved:
@@ -114,7 +117,7 @@ def evolve(
             info = _alter(handle, list(wanted.values()), metrics)
         except HoglakeError as error:
             if _is_refused(error):
-                refusals = _one_by_one(handle, wanted, metrics)
+                refusals = _one_by_one(handle, wanted, metrics, takes_none=error.message == _TAKES_NONE)
                 info = handle.info(totals=False)
                 # What another replica has done meanwhile is refused as well, and there all the same.
                 refused |= refusals & _operations(info, batch, refused).keys()
@@ -130,7 +133,7 @@ def evolve(
 
 def _is_refused(error: HoglakeError) -> bool:
     """Whether asking again is in vain. The clients disagree on the type of `idless_files_present`."""
-    return isinstance(error, ValidationError) or error.message == "idless_files_present"
+    return isinstance(error, ValidationError) or error.message == _TAKES_NONE
 
 
 def _operations(info: TableInfo, batch: pa.Table, refused: frozenset[str]) -> dict[str, AlterOp]:
@@ -161,21 +164,32 @@ def _alter(handle: Table, wanted: list[AlterOp], metrics: Metrics) -> TableInfo:
     return info
 
 
-def _one_by_one(handle: Table, wanted: Mapping[str, AlterOp], metrics: Metrics) -> frozenset[str]:
-    """Ask for each column alone; those refused."""
+def _one_by_one(
+    handle: Table, wanted: Mapping[str, AlterOp], metrics: Metrics, *, takes_none: bool
+) -> frozenset[str]:
+    """Ask for each column alone, but for new ones where the table `takes_none`; those refused."""
     refused = set()
     for name, operation in wanted.items():
-        try:
-            _alter(handle, [operation], metrics)
-        except HoglakeError as error:
-            if _is_refused(error):
-                refused.add(name)
-                metrics.errors.inc(type="schema")
-                logger().warning(
-                    "the catalog refuses a column: records with a value for it go to quarantine",
-                    operation=operation.body,
-                    error=str(error),
-                )
-            elif error.status_code != httpx.codes.CONFLICT:
-                raise
+        is_hopeless = takes_none and operation.op == "add_column"
+        reason = _TAKES_NONE if is_hopeless else _refusal_of(handle, operation, metrics)
+        if reason is not None:
+            refused.add(name)
+            metrics.errors.inc(type="schema")
+            logger().warning(
+                "the catalog refuses a column: records with a value for it go to quarantine",
+                operation=operation.body,
+                error=reason,
+            )
     return frozenset(refused)
+
+
+def _refusal_of(handle: Table, operation: AlterOp, metrics: Metrics) -> str | None:
+    """Why the table refuses this; None where it does not, or somebody else alters it just now."""
+    try:
+        _alter(handle, [operation], metrics)
+    except HoglakeError as error:
+        if _is_refused(error):
+            return str(error)
+        if error.status_code != httpx.codes.CONFLICT:
+            raise
+    return None

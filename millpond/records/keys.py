@@ -106,12 +106,21 @@ class Keys:
     def accept(self, names: Iterable[str]) -> list[str]:
         """Those of `names` that may come as new columns: each is one more, and their number has an end."""
         names = [name for name in names if name not in self.refused] if self.refused else list(names)
-        room = max(self._limit - len(self.expected) - len(self._accepted), 0)
-        new = list(islice((name for name in names if name not in self._accepted), room))
+        new = list(islice((name for name in names if name not in self._accepted), self._room))
         if new:
             self._accepted.update(dict.fromkeys(new))
             self._parser = None
         return [name for name in names if name in self._accepted]
+
+    @property
+    def _room(self) -> int:
+        """How many columns more may come.
+
+        As many may be refused as there may be columns: where the keys never end the catalog would be asked
+        with each flush for more, and each of them remembered.
+        """
+        taken = max(len(self.expected), len(self.refused)) + len(self._accepted)
+        return max(self._limit - taken, 0)
 
     def learn(self, name: str, values: Sequence[Any], total: int) -> None:
         """How a key is read from now on, by the values among `total` that had to be read the careful way."""
@@ -142,7 +151,7 @@ class Keys:
         new = {name: types - {_NOTHING} for name, types in seen.items() if name not in self.expected}
         self.leave_out(self.unusable(new))
         new = {name: types for name, types in new.items() if self.is_column(name)}
-        if len(self.expected) + len(new) > self._limit:
+        if len(new) > self._room:
             return
         for name, types in new.items():
             if types and self.accept([name]) and not types <= _SCALARS:

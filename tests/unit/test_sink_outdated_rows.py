@@ -162,6 +162,38 @@ def test_once_a_column_is_refused_its_records_are_not_kept_and_the_catalog_is_no
     assert [0, 1, 2, 3, 4] == stream.rows()
 
 
+def test_where_the_keys_never_end_no_more_are_refused_than_there_may_be_columns(
+    lake: Lake, refused: Refusals
+) -> None:
+    """Each flush would ask for as many as there is room for, one by one, and remember them all."""
+    stream = Stream(lake, MILLPOND_MAX_COLUMNS="3")
+    stream.write('{"n":0}')
+    refused.names |= {f"k{number}" for number in range(1, 9)}
+    for number in range(1, 9):
+        stream.write(f'{{"n":{number},"k{number}":1}}')
+    assert (set(range(9)), 3) == (set(stream.rows()), stream.schema_errors())
+    reasons = [reason for _, reason, _ in stream.quarantine()]
+    assert ["column_refused"] * 3 + ["too_many_columns"] * 5 == reasons
+
+
+def test_a_table_that_takes_no_column_at_all_is_asked_once(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Stream(lake)
+    stream.write('{"n":0}')
+    send, asked = lake.transport.send, []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        new = [name for name in _columns(request) if name in {"a", "b", "c"}]
+        asked.extend(new)
+        return httpx.Response(409, json={"error": "idless_files_present"}) if new else send(request)
+
+    monkeypatch.setattr(lake.transport, "send", answer)
+    stream.write('{"n":1,"a":1,"b":1,"c":1}')
+    assert (["a", "b", "c"], [(1, "column_refused")]) == (asked, [row[:2] for row in stream.quarantine()])
+    assert [0, 1] == stream.rows()
+
+
 def test_a_refused_column_is_asked_for_again_when_somebody_has_altered_the_table(
     lake: Lake, refused: Refusals
 ) -> None:
