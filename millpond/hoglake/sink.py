@@ -283,12 +283,11 @@ class HoglakeSink:
             raise Retryable(
                 f"publishing: {_tell(error)}", retry_after_seconds=self._client.take_retry_after()
             ) from error
-        if action is Action.STOP and _is_dropped(error) and self._is_quarantine(prepared):
-            action = Action.REBUILD_TABLE
+        is_final = action is Action.STOP and not (_is_dropped(error) and self._is_quarantine(prepared))
         if action is Action.REBUILD_TABLE:
             self._forget_tables()
         self._discard(judgement.orphan_reason)
-        if action is Action.STOP:
+        if is_final:
             raise Fatal(
                 f"the catalog refused a commit to {self._table} for good: {_tell(error)}; no offset is "
                 "committed. Correct what the refusal names, then restart"
@@ -303,7 +302,7 @@ class HoglakeSink:
         if published is None:
             # The server does not say which table it means. Believed once; the next refusal counts.
             is_quarantine = not self._quarantine_in_doubt and self._is_quarantine(prepared)
-            self._quarantine_in_doubt |= is_quarantine
+            self._quarantine_in_doubt = is_quarantine
             self._discard("commit_refused")
             if is_quarantine:
                 self._quarantine.forget()
