@@ -9,6 +9,8 @@ import struct
 import zlib
 from array import array
 from collections.abc import Iterator
+from itertools import islice
+from operator import ge
 from typing import Any
 
 import orjson
@@ -25,6 +27,17 @@ _LARGEST_ARRAY = 4096
 _BITMAP_BYTES = 8192
 
 
+_UNREADABLE = (
+    ValueError,
+    KeyError,
+    TypeError,
+    IndexError,
+    AttributeError,
+    OverflowError,  # a row number beyond 63 bits
+    struct.error,
+)
+
+
 class UnreadableVectorError(OSError):
     """An object that should tell deleted rows does not."""
 
@@ -36,13 +49,17 @@ def deleted_rows(puffin: bytes, data_file: str, count: int) -> array[int]:
         UnreadableVectorError: what is there tells no such rows.
     """
     try:
-        rows = array("q", _rows(_bitmap(_blob(puffin, data_file))))
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, struct.error) as error:
+        # A few bytes can stand for any number of rows: of more than there are no more are made.
+        rows = array("q", islice(_rows(_bitmap(_blob(puffin, data_file))), count + 1))
+    except _UNREADABLE as error:
         raise UnreadableVectorError(f"the deletion vector of {data_file} is not one: {error!r}") from error
     if len(rows) != count:
+        found = f"more than {count}" if len(rows) > count else len(rows)
         raise UnreadableVectorError(
-            f"the deletion vector of {data_file} has {len(rows)} rows, and the catalog says {count}"
+            f"the deletion vector of {data_file} has {found} rows, and the catalog says {count}"
         )
+    if any(map(ge, rows, rows[1:])):
+        raise UnreadableVectorError(f"the rows of the deletion vector of {data_file} are in no order")
     return rows
 
 

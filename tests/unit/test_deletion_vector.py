@@ -67,6 +67,7 @@ def test_of_several_vectors_the_one_of_the_file_is_read() -> None:
     assert VECTORS["array"][1] == list(deleted_rows(vectors, FILE, 5))
 
 
+BEYOND_63_BITS = struct.pack("<QIIIHHIH", 1, 2**32 - 1, 12346, 1, 0, 0, 16, 1)
 GOOD = framed(bitmap("array"))
 WHOLE = puffin((FILE, GOOD))
 
@@ -84,8 +85,22 @@ WHOLE = puffin((FILE, GOOD))
         pytest.param(puffin((FILE, framed(bitmap("array")[:-2]))), id="a bitmap that ends too early"),
         pytest.param(puffin((FILE, framed(struct.pack("<QII", 1, 0, 99)))), id="no bitmap"),
         pytest.param(puffin((FILE, framed(bitmap("a bitmap")))), id="another number of rows"),
+        pytest.param(puffin((FILE, framed(array_of_rows(1, 2, 3)))), id="fewer rows"),
+        pytest.param(puffin((FILE, framed(array_of_rows(5, 4, 3, 2, 1)))), id="rows in no order"),
+        pytest.param(puffin((FILE, framed(array_of_rows(1, 2, 2, 3, 4)))), id="a row that stands twice"),
+        pytest.param(puffin((FILE, framed(BEYOND_63_BITS))), id="a row no file can have"),
     ],
 )
 def test_what_is_none_is_said_so_and_never_taken_for_no_rows(content: bytes) -> None:
     with pytest.raises(UnreadableVectorError, match=r"deletion vector of s3://lake/data/a\.parquet"):
         deleted_rows(content, FILE, 5)
+
+
+def test_of_more_rows_than_there_are_no_more_are_made() -> None:
+    """A run of 65,536 rows takes ten bytes: an object of a megabyte could fill any memory."""
+    size = 256
+    runs = struct.pack("<QII", 1, 0, 12347 | (size - 1) << 16) + b"\xff" * (size // 8)
+    runs += b"".join(struct.pack("<HH", number, 65535) for number in range(size)) + bytes(4 * size)
+    runs += struct.pack("<HHH", 1, 0, 65535) * size
+    with pytest.raises(UnreadableVectorError, match="has more than 5 rows"):
+        deleted_rows(puffin((FILE, framed(runs))), FILE, 5)
