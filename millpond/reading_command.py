@@ -58,7 +58,7 @@ class Output:
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
         self.has_begun = False
-        self._is_read = True
+        self._is_read = sys.stdout is not None  # else closed from the start (`>&-`)
 
     def write(self, pieces: Iterable[str | bytes]) -> None:
         """Each as it comes, while anybody reads: after that the rest of `pieces` is not even made."""
@@ -67,7 +67,12 @@ class Output:
             self._try(partial(_put, piece))
             if not self._is_read:
                 return
-        self._try(sys.stdout.flush)
+        self.flush()
+
+    def flush(self) -> None:
+        """Hand over what is held back, while anybody reads."""
+        if self._is_read:
+            self._try(sys.stdout.flush)
 
     def lines(self, lines: Iterable[str]) -> None:
         """Text for people."""
@@ -123,7 +128,7 @@ def run_command(name: str, act: Callable[[SideCalls], int], output: Output) -> i
         code = _fail(name, OUT_OF_REACH, [f"{type(error).__name__}: {error}"], output)
     if side_calls.abandoned:
         # A Kafka client that waits for a silent broker would keep the interpreter from ending.
-        sys.stdout.flush()
+        output.flush()
         os._exit(code)
     return code
 

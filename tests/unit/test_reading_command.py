@@ -54,6 +54,20 @@ def test_a_reader_that_leaves_is_no_failure(what: str, reads: int) -> None:
     assert (7, reads, b"") == (code, len(read), said)
 
 
+@pytest.mark.parametrize("abandoned", [0, 1])
+def test_without_any_output_a_command_has_its_verdict_all_the_same(abandoned: int) -> None:
+    """`>&-` leaves none; a call left behind ends the process by another door."""
+    script = SCRIPT.format(what='lines(["short"])', as_json=False)
+    script = script.replace("    return", f"    _.abandoned = {abandoned}\n    return")
+    ran = subprocess.run(
+        [sys.executable, "-c", f"import sys\nsys.stdout = None\n{script}"],
+        stderr=subprocess.PIPE,
+        timeout=30,
+        check=False,
+    )
+    assert (7, b"") == (ran.returncode, ran.stderr)
+
+
 def lines_and_failure() -> Iterator[str]:
     yield "{"
     raise Fatal("gone")
