@@ -5,7 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from botocore.exceptions import ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
+from botocore.exceptions import (
+    ConnectionClosedError,
+    EndpointConnectionError,
+    NoCredentialsError,
+    ReadTimeoutError,
+)
 from structlog.testing import capture_logs
 
 from millpond.deadline import Deadline
@@ -121,11 +126,41 @@ def test_all_uploads_that_fail_leave_nothing_to_count(
     assert 0 == writer.orphans("prepare_failed") == orphans(lake.store, lake)
 
 
+@pytest.mark.parametrize(
+    "answers",  # the first try arrived, and the second one cannot tell
+    [[Lost(BROKEN), BROKEN], [Lost(BUSY), denied()], [Lost(RESET), REFUSED]],
+    ids=["broken", "denied", "refused"],
+)
+def test_an_upload_that_may_have_arrived_is_asked_for_before_it_is_given_up(
+    writer: Writer, lake: Lake, deadline: SteppedDeadline, answers: list[Exception | Lost]
+) -> None:
+    """It would lie in the bucket, neither registered nor counted."""
+    lake.store.failures.extend(answers)
+    assert 1 == writer.write(flush_of([3], start=12), deadline).files
+    assert 0 == orphans(lake.store, lake)
+
+
+@pytest.mark.parametrize(
+    "fate", [denied(), REFUSED, NoCredentialsError()], ids=["denied", "refused", "no key"]
+)
+def test_what_never_reached_the_store_or_was_refused_there_is_no_orphan_and_nothing_is_asked(
+    writer: Writer, lake: Lake, deadline: SteppedDeadline, fate: Exception
+) -> None:
+    lake.store.harm = lambda _: fate
+    lake.store.unanswered.append(fate)
+    with pytest.raises(Retryable):
+        writer.write(flush_of([3], start=12), deadline)
+    assert (0, 0) == (writer.orphans("prepare_failed"), unknown(writer))
+    assert [fate] == list(lake.store.unanswered)
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503])
 def test_a_store_that_is_busy_for_a_moment_costs_no_flush(
-    writer: Writer, lake: Lake, deadline: SteppedDeadline
+    writer: Writer, lake: Lake, deadline: SteppedDeadline, status: int
 ) -> None:
     """G04: each upload tries again at a time of its own."""
-    lake.store.harm = lambda key: BUSY if lake.store.puts.count(key) == 1 else None
+    busy = answered(status, "SlowDown")
+    lake.store.harm = lambda key: busy if lake.store.puts.count(key) == 1 else None
     assert 64 == writer.write(WIDE, deadline).files
     assert 64 == len(set(deadline.sleeps)) == len(deadline.sleeps)
     assert [] == lake.store.overwritten
