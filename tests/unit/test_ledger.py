@@ -116,7 +116,12 @@ def test_the_message_is_the_same_on_every_attempt() -> None:
 
 
 @pytest.mark.parametrize(
-    "message", [None, "", "compaction of 12 files", "a=1 b=2", "offsets flights p0:1-2 (2)"]
+    "message",
+    [
+        *(None, "", "compaction of 12 files", "a=1 b=2", "offsets flights p0:1-2 (2)"),
+        "records=2 files=1\noffsets flights p0:1-2 (2)",
+        "job=7 millpond=blue\noffsets flights p0:1-2 (2)",
+    ],
 )
 def test_a_message_of_another_writer_is_no_ledger(message: str | None) -> None:
     assert read_ledger(message) is None
@@ -131,6 +136,20 @@ def test_a_ledger_of_the_original_is_read_too() -> None:
     ledger = read(message)
     assert flush_of({0: 1}, {0: 4}).ranges == ledger.topics["a"]
     assert flush_of({0: 0, 7: 4}, {0: 2, 7: 5}).ranges == ledger.topics["b"]
+
+
+def test_a_value_may_hold_anything_but_a_space() -> None:
+    """Ours are quoted; those of the original are not."""
+    counts = read("records=5 millpond=0.9 table=a=b note=x\ty=z").counts
+    assert {"records": "5", "millpond": "0.9", "table": "a=b", "note": "x\ty=z"} == counts
+
+
+def test_only_lines_that_give_offsets_of_a_topic_name_one() -> None:
+    """Further lines are free for what later versions have to tell."""
+    ledger = read(
+        "records=2 millpond=9\noffsets\nlag flights p0:7-8 (2)\noffsets  p0:3-4 (2)\n\noffsets a p0:1-2 (2)"
+    )
+    assert {"a": flush_of({0: 1}, {0: 3}).ranges} == ledger.topics
 
 
 @given(st.text(max_size=200))
@@ -169,6 +188,17 @@ def test_a_message_is_told_from_those_of_other_streams(other: Source) -> None:
     ledger = read(message_of({0: 1}, {0: 2}))
     assert ledger.is_of(SOURCE, destination)
     assert not ledger.is_of(other, destination)
+
+
+def test_a_message_that_names_its_stream_and_nothing_else_is_of_that_stream() -> None:
+    destination = Destination("lake", "main", "events", TABLE_UUID)
+    names = ("table_uuid", "cluster", "topic_id", "group", "epoch")
+    whole = read(message_of({0: 1}, {0: 2}))
+    bare = replace(whole, counts={name: whole.counts[name] for name in names})
+    assert bare.is_of(SOURCE, destination)
+    for name in names:
+        without = {key: text for key, text in bare.counts.items() if key != name}
+        assert not replace(bare, counts=without).is_of(SOURCE, destination)
 
 
 def test_a_message_is_told_from_those_of_another_incarnation_of_the_table() -> None:
