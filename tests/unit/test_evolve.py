@@ -16,6 +16,7 @@ from pyhoglake import (
     ValidationError,
 )
 from pyhoglake.models import Column, PartitionField, PartitionSpec, SortField, SortSpec
+from structlog.testing import capture_logs
 
 from millpond.errors import Fatal, Retryable
 from millpond.hoglake.evolve import create_table, evolve, namespace_of, reconcile
@@ -130,6 +131,47 @@ def test_a_column_is_widened_where_the_catalog_can(kind: str, values: list[Any],
     live, series = table(pa.schema({"v": pa.int64()}), types={"v": kind}), metrics()
     assert {"v": expected} == evolved(live, series, v=values)
     assert value(series, "millpond_schema_columns_widened_total") == (expected != kind)
+
+
+def test_an_alter_is_counted_and_told_by_what_it_added_and_what_it_widened() -> None:
+    """E11: who reads the table has to know when one of its types has changed."""
+    live, series = table(types={"a": "int"}), metrics()
+    with capture_logs() as events:
+        evolved(live, series, a=[2**40], d=[1.5], e=["x"])
+    assert 2 == value(series, "millpond_schema_columns_added_total")
+    assert 1 == value(series, "millpond_schema_columns_widened_total")
+    told = {"event": "table altered", "log_level": "info", "table": "events", "added": 2, "widened": 1}
+    assert [told] == events
+
+
+def test_a_refused_column_is_told_with_the_reason_and_where_its_records_go() -> None:
+    live = table()
+    live.refused.add("bad")
+    with capture_logs() as events:
+        evolved(live, bad=[1])
+    (told,) = [event for event in events if event["log_level"] == "warning"]
+    assert "the catalog refuses a column: records with a value for it go to quarantine" == told["event"]
+    assert "bad" == told["operation"]["column"]["name"]
+    assert "column bad" in told["error"]
+
+
+@pytest.mark.parametrize("kind", [CommitConflictError, HoglakeError])
+def test_a_table_that_takes_no_column_refuses_them_all_and_is_widened_all_the_same(
+    kind: type[HoglakeError],
+) -> None:
+    """Contract 8.4; one line of clients calls this a lost race (contract 2), which would never be won."""
+
+    class TakesNone(LiveTable):
+        def alter(self, operations: list[AlterOp]) -> TableInfo:
+            if any(operation.op == "add_column" for operation in operations):
+                self.alters.append([operation.op for operation in operations])
+                raise kind("idless_files_present", status_code=409)
+            return super().alter(operations)
+
+    live: Any = TakesNone(table_info(LIVE, types={"a": "int"}))
+    evolved = evolve(live, live.live, pa.table({"a": [2**40], "d": [1.5], "e": ["x"]}), metrics())
+    assert (frozenset({"d", "e"}), "long") == (evolved.refused, types(evolved.info)["a"])
+    assert [["promote_column", "add_column", "add_column"], ["promote_column"]] == live.alters
 
 
 def test_a_race_for_the_same_column_is_won_by_either() -> None:
