@@ -98,7 +98,17 @@ def test_a_store_that_does_not_answer_points_to_what_names_it(
 def test_missing_credentials_are_named(probe: Probe) -> None:
     complaint = probe.complaint(NoCredentialsError())
     assert "the AWS default credential chain" in complaint
-    assert "give the pod a role" in complaint
+    assert complaint.endswith(
+        "; no credentials were found: set HOGLAKE_S3_ACCESS_KEY and _SECRET_KEY, or give the pod a role"
+    )
+
+
+@pytest.mark.parametrize("answer", [{}, {"Error": {}}])
+def test_an_answer_that_names_no_cause_points_to_all_there_is_to_check(probe: Probe, answer: Any) -> None:
+    complaint = probe.complaint(ClientError(answer, "PutObject"))
+    assert complaint.endswith(
+        "; check endpoint, region and credentials, and grant s3:PutObject on the data path"
+    )
 
 
 def test_the_source_of_static_credentials_is_named_and_their_value_is_not(probe: Probe) -> None:
@@ -170,8 +180,15 @@ def test_a_catalog_made_by_a_faster_replica_is_taken() -> None:
             httpx.Response(200, json=catalog),
         ]
     )
-    server = httpx.MockTransport(lambda _: next(answers))
+    requests = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        requests.append(f"{request.method} {request.url.path}")
+        return next(answers)
+
+    server = httpx.MockTransport(answer)
     assert resolved(server, HOGLAKE_DATA_PATH="s3://lake/data") == "s3://lake/data"
+    assert ["GET /v1/catalogs/lake", "POST /v1/catalogs", "GET /v1/catalogs/lake"] == requests
 
 
 def test_a_catalog_made_by_a_faster_replica_that_cannot_be_read_is_no_defect() -> None:
@@ -200,7 +217,7 @@ def test_a_server_that_does_not_answer_is_named_with_the_variable_to_check() -> 
     def refuse(_: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused")
 
-    with pytest.raises(Retryable, match="check HOGLAKE_URL"):
+    with pytest.raises(Retryable, match=r"\(ConnectError: refused\); check HOGLAKE_URL"):
         resolved(httpx.MockTransport(refuse))
 
 

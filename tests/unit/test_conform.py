@@ -79,6 +79,27 @@ def test_a_uuid_lands_in_a_text_column_in_its_canonical_form() -> None:
     assert {} == result.nulled
 
 
+def test_uuids_that_are_all_missing_make_a_text_column_without_values() -> None:
+    column = pa.ExtensionArray.from_storage(pa.uuid(), pa.nulls(2, pa.binary(16)))
+    result = conform(pa.table({"v": column}), table_info(pa.schema({"v": pa.string()})))
+    assert [None, None] == result.table.column("v").to_pylist()
+    assert {} == result.nulled
+
+
+@pytest.mark.parametrize("live", [pa.int64(), pa.bool_(), TIMESTAMPTZ], ids=str)
+def test_a_uuid_in_a_column_of_another_type_becomes_null_and_is_counted(live: pa.DataType) -> None:
+    column = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([ID.bytes, None, ID.bytes], pa.binary(16)))
+    result = conform(pa.table({"v": column}), table_info(pa.schema({"v": live})))
+    assert ([None] * 3, {"v": 2}) == (result.table.column("v").to_pylist(), result.nulled)
+    assert live == result.table.schema.field("v").type
+
+
+def test_an_extension_type_that_is_no_uuid_has_no_meaning_as_text() -> None:
+    column = pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1, None], pa.int8()))
+    result = conform(pa.table({"v": column}), table_info(pa.schema({"v": pa.string()})))
+    assert ([None, None], {"v": 1}) == (result.table.column("v").to_pylist(), result.nulled)
+
+
 def test_columns_are_those_of_the_live_table_in_its_order_with_field_ids() -> None:
     info = table_info(pa.schema({"a": pa.int64(), "b": pa.string(), "c": pa.float64()}))
     result = conform(pa.table({"c": [1.5], "x": ["left out"], "a": [1]}), info).table

@@ -1,5 +1,6 @@
 """A flush cut into files, against a model that is slow and obvious."""
 
+import decimal
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -186,8 +187,25 @@ def test_a_uuid_column_sorts_and_partitions_by_its_bytes() -> None:
     assert sorted(values) == [row["id"].bytes for row in rows_of(grouped)]
 
 
+def test_a_uuid_column_without_chunks_is_sorted_too() -> None:
+    schema = pa.schema({"id": pa.uuid()})
+    table = pa.table({"id": pa.chunked_array([], pa.uuid())})
+    assert (0, "") == unsorted(table, table_info(schema), "id")
+
+
+def test_a_decimal_is_bucketed_as_the_specification_hashes_it_with_the_scale_of_its_column() -> None:
+    """Iceberg, appendix B: 14.20 hashes to -500754589. In another bucket no reader would look for it."""
+    schema = pa.schema({"price": pa.decimal128(9, 2)})
+    table = pa.table({"price": [decimal.Decimal("14.20")]}, schema=schema)
+    ((_, values),) = group_rows(table, table_info(schema, partition=[("price", "bucket", 1000)]), []).groups
+    assert (str((-500754589 & 0x7FFFFFFF) % 1000),) == values
+
+
 def test_a_spec_over_a_column_that_is_gone_is_fatal() -> None:
     info = table_info(SCHEMA, partition=[("text", "identity", None)])
     without = TableInfo(**{**vars(info), "columns": tuple(c for c in info.columns if c.name != "text")})
-    with pytest.raises(Fatal, match="partitioned by field 2"):
+    with pytest.raises(Fatal) as failure:
         group_rows(table_of([]), without, [])
+    assert (
+        "table main.events is partitioned by field 2, no top-level column of it; alter its partition spec"
+    ) == str(failure.value)

@@ -99,6 +99,13 @@ def test_a_live_sort_order_that_differs_is_fatal(live: list[Any], wanted: TableL
     assert printed in str(refusal.value)
 
 
+def test_an_empty_half_is_printed_as_none() -> None:
+    """It is compared with what an earlier version noted in its commits."""
+    assert "HOGLAKE_PARTITION_BY=(none) MILLPOND_SORT_BY=(none)" == str(layout())
+    assert "HOGLAKE_PARTITION_BY=day(t) MILLPOND_SORT_BY=(none)" == str(layout("day(t)"))
+    assert "HOGLAKE_PARTITION_BY=(none) MILLPOND_SORT_BY=origin,id" == str(layout("", "origin", "id"))
+
+
 def test_a_missing_partition_column_leaves_the_spec_undeclared() -> None:
     assert [] == wire(BARE, layout("carrier, gate"))
 
