@@ -100,7 +100,7 @@ def test_a_live_sort_order_that_differs_is_fatal(live: list[Any], wanted: TableL
 
 
 def test_an_empty_half_is_printed_as_none() -> None:
-    """It is compared with what an earlier version noted in its commits."""
+    """An operator copies it; nothing at all would read as a message cut short."""
     assert "HOGLAKE_PARTITION_BY=(none) MILLPOND_SORT_BY=(none)" == str(layout())
     assert "HOGLAKE_PARTITION_BY=day(t) MILLPOND_SORT_BY=(none)" == str(layout("day(t)"))
     assert "HOGLAKE_PARTITION_BY=(none) MILLPOND_SORT_BY=origin,id" == str(layout("", "origin", "id"))
