@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
+
 import pyarrow as pa
 from pyhoglake import TableInfo
 from pyhoglake.types import arrow_type_to_coltype
@@ -9,6 +11,14 @@ from pyhoglake.types import arrow_type_to_coltype
 from millpond.errors import Fatal
 
 NO_COLUMNS = pa.schema([])
+
+_DISPENSABLE = frozenset({"detail"})
+"""A record in quarantine is itself without these."""
+
+_REMEDY = (
+    "write to another table, or do without them: unset MILLPOND_KAFKA_COLUMNS, for a quarantine set "
+    "MILLPOND_QUARANTINE=skip"
+)
 
 
 def check_fixed_columns(info: TableInfo, fixed: pa.Schema) -> None:
@@ -30,6 +40,21 @@ def check_fixed_columns(info: TableInfo, fixed: pa.Schema) -> None:
     if wrong:
         raise Fatal(
             f"table {info.namespace}.{info.name} has columns of ours in other types: {'; '.join(wrong)}. "
-            "Rename them in the table, write to another one, or do without them: unset "
-            "MILLPOND_KAFKA_COLUMNS, for a quarantine set MILLPOND_QUARANTINE=skip"
+            f"Rename them in the table, {_REMEDY}"
+        )
+
+
+def check_none_refused(info: TableInfo, refused: AbstractSet[str], fixed: pa.Schema) -> None:
+    """Make sure that none of the `fixed` columns but dispensable ones is among those the table `refused`.
+
+    Written without them, rows would not tell their records, and a quarantine not hold them.
+
+    Raises:
+        Fatal: names them.
+    """
+    missing = [name for name in fixed.names if name in refused - _DISPENSABLE]
+    if missing:
+        raise Fatal(
+            f"table {info.namespace}.{info.name} refuses columns of ours: {', '.join(missing)}; the lines "
+            f"above say why. Correct that, {_REMEDY}"
         )

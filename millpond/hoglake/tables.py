@@ -10,7 +10,7 @@ from millpond.errors import Fatal, Retryable
 from millpond.hoglake.client import CatalogClient
 from millpond.hoglake.conform import columns_of
 from millpond.hoglake.evolve import create_table, evolve, namespace_of, reconcile
-from millpond.hoglake.fixed_columns import check_fixed_columns
+from millpond.hoglake.fixed_columns import check_fixed_columns, check_none_refused
 from millpond.hoglake.identity import Destination
 from millpond.hoglake.layout import TableLayout, with_partition_columns
 from millpond.hoglake.shape import Shape, ShapeCache
@@ -100,6 +100,7 @@ class LiveTable:
             shape = self._look_up()
         evolved = evolve(shape.handle, shape.info, batch, self._metrics, shape.refused)
         if evolved.info is not shape.info:
+            check_none_refused(evolved.info, evolved.refused, self._fixed_columns)
             shape = self._adopt(shape.handle, evolved.info, evolved.refused)
         if layout is not None and layout.partition_by and shape.info.partition_spec is None:
             raise Fatal(f"table {self} could not be given the columns of {layout}")

@@ -194,6 +194,26 @@ def test_a_table_that_takes_no_column_at_all_is_asked_once(
     assert [0, 1] == stream.rows()
 
 
+@pytest.mark.parametrize(
+    ("name", "text"), [("_kafka_offset", '{"n":1}'), ("value", "{")], ids=["of Kafka", "of the quarantine"]
+)
+def test_a_table_that_refuses_a_column_of_ours_is_not_written_to_without_it(
+    lake: Lake, refused: Refusals, name: str, text: str
+) -> None:
+    """Such a row would not tell its record, and one in quarantine would not be its record."""
+    stream = Stream(lake)
+    stream.write('{"n":0}')
+    stream = stream.restart(MILLPOND_KAFKA_COLUMNS="true")
+    refused.names.add(name)
+    for _ in range(2):  # what is known of the table by then makes no difference
+        start = stream.buffer.positions
+        stream.read(text)
+        with pytest.raises(Fatal, match=rf"refuses columns of ours: {name};"):
+            stream.writer.write(stream.flush())
+        stream.buffer = Buffer(start, loaded().flush)
+    assert 1 == len(lake.rows())
+
+
 def test_a_refused_column_is_asked_for_again_when_somebody_has_altered_the_table(
     lake: Lake, refused: Refusals
 ) -> None:
