@@ -43,7 +43,7 @@ TABLES = {
 }
 TESTS = (
     *("bootstrap", "budget", "client", "config", "conform", "evolve", "grouping", "identity", "judgement"),
-    *("layout", "ledger", "orphans", "shape", "sink*", "store"),
+    *("layout", "ledger", "orphans", "published", "shape", "sink*", "store", "tables"),
 )
 TABLE_SECONDS, TOOL_SECONDS = 120.0, 60.0
 _MUTMUT = str(Path(sys.executable).with_name("mutmut"))
