@@ -67,7 +67,7 @@ def snapshots(lake: Lake, writer: Writer, monkeypatch: pytest.MonkeyPatch) -> Sn
 def test_a_history_is_complete_as_long_as_the_snapshot_after_the_last_one_known_is_kept(
     writer: Writer, lake: Lake, before_the_floor: int, *, expected: bool
 ) -> None:
-    """D02: one expired snapshot more, and rows that somebody published would be published again."""
+    """Design 3: one expired snapshot more, and rows that somebody published would be published again."""
     writer.write(NEXT)
     floor = writer.write(LATER).snapshot
     expire(lake, floor)

@@ -72,7 +72,7 @@ def _configured_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_an_object_goes_where_our_settings_say_whatever_those_of_the_pod_are(
     endpoint: str | None, expected: str
 ) -> None:
-    """G07: a store of one's own has no name for each bucket; AWS takes nothing else for new ones."""
+    """G07: AWS asks for a host name for each bucket; a store of one's own has none."""
     sent: list[str] = []
 
     def stop(request: AWSPreparedRequest, **_: object) -> None:
@@ -126,7 +126,7 @@ def answering(status: int) -> Iterator[tuple[BoundedStore, list[str]]]:
     ("status", "expected"), [(200, True), (404, False), (403, None), (500, None), (503, None)]
 )
 def test_an_object_is_missing_only_where_the_store_says_so(status: int, *, expected: bool | None) -> None:
-    """A10: 403 is what S3 says to a role that may not list, whether the object is there or not."""
+    """A10: 403 is what a role hears that may neither read nor list, whether the object is there or not."""
     with answering(status) as (store, asked):
         assert expected is store.has(TARGET)
         assert ["/lake/data/1.parquet"] == asked
