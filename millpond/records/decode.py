@@ -65,6 +65,10 @@ def decode(values: Sequence[bytes], pins: Mapping[str, str], taken: Collection[s
     return Decoder(pins, taken).decode(values)
 
 
+class _ContestedError(Exception):
+    """There is no room for all new columns, and a guess may have taken it from those that came first."""
+
+
 class Decoder:
     """Turns JSON objects into rows, in order. Total: no input raises.
 
@@ -102,9 +106,15 @@ class Decoder:
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
         """The values of one consume call. Of a key that stands twice in one object the last value counts."""
+        try:
+            return self._decoded(values, is_fast=self._is_fast)
+        except _ContestedError:
+            return self._decoded(values, is_fast=False)
+
+    def _decoded(self, values: Sequence[bytes], *, is_fast: bool) -> Decoded:
         texts = Texts(values)
         notes = Notes()
-        fast = self._fast(values, texts, notes)
+        fast = self._fast(values, texts, notes) if is_fast else Parsed.nothing(values)
         rows = self._taken_apart(values, fast.declined, notes)
         names = _names_of(rows.values())
         came = frozenset(names)
@@ -119,10 +129,8 @@ class Decoder:
         skipped = set(fast.declined) - rows.keys()
         merge = Merge(len(values), fast.declined, list(rows))
         arrays = {n: merge.arrays(fast.arrays.get(n), careful.get(n)) for n in {**fast.arrays, **careful}}
-        new = [name for name in names if name not in unusable and name not in self._keys.expected]
-        arrays |= self._new_columns(
-            list(dict.fromkeys([*fast.new, *new])), merge, fast, rows, texts=texts, notes=notes
-        )
+        new = (name for name in names if name not in unusable and name not in self._keys.expected)
+        arrays |= self._new_columns({*fast.new, *new}, merge, fast, rows, texts=texts, notes=notes)
         batch = self._batch(arrays, merge.total)
         if self._rejects_misfits and not notes.indices.isdisjoint(rows):
             batch = batch.filter(pa.array([index not in notes.indices for index in merge.order], pa.bool_()))
@@ -137,7 +145,7 @@ class Decoder:
         )
 
     def _fast(self, values: Sequence[bytes], texts: Texts, notes: Notes) -> Parsed:
-        if self._is_fast and values:
+        if values:
             self._keys.guess(values)
             parser = self._keys.parser
             if parser is not None:
@@ -145,7 +153,7 @@ class Decoder:
                 parsed = parser.parse(readable, texts, rejects_misfits=self._rejects_misfits)
                 self._note_odd(parsed.odd, notes, len(values))
                 return parsed
-        return Parsed({}, {}, {}, frozenset(), range(len(values)))
+        return Parsed.nothing(values)
 
     def _note_odd(self, odd: Sequence[OddMember], notes: Notes, total: int) -> None:
         came: dict[str, list[Any]] = {}
@@ -219,7 +227,7 @@ class Decoder:
 
     def _new_columns(
         self,
-        names: Collection[str],
+        names: AbstractSet[str],
         merge: Merge,
         fast: Parsed,
         rows: Mapping[int, Members],
@@ -229,12 +237,20 @@ class Decoder:
     ) -> dict[str, pa.Array]:
         """Columns that nobody expected, each of the one type that holds all its values."""
         arrays = {}
-        filled = {name for members in rows.values() for name, value in members.items() if value is not None}
-        empty = self._keys.drop_guessed(lambda name: name in filled or fast.has_value(name))
-        filled.update(name for name in fast.new if name not in empty)
-        self._keys.leave_empty(frozenset(names) - filled)
-        wanted = [name for name in names if name in filled]
+        # In the order of their first values: a record in which new keys have none is read on either way.
+        filled = {
+            name: None for members in rows.values() for name, value in members.items() if value is not None
+        }
+        guessed = self._keys.take_guessed()
+        empty = {name for name in guessed if name not in filled and not fast.has_value(name)}
+        self._keys.give_back(empty)
+        filled = dict.fromkeys(name for name in fast.new if name not in empty) | filled
+        self._keys.leave_empty(names - filled.keys())
+        wanted = [name for name in filled if name in names]
         accepted = self._keys.accept(wanted)
+        if guessed and len(accepted) < len(wanted):
+            self._keys.give_back(accepted)
+            raise _ContestedError
         for name in accepted:
             came = [members.get(name) for members in rows.values()]
             if name in fast.nested and _NESTED.issuperset(map(type, came)):

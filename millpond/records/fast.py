@@ -103,6 +103,11 @@ class Parsed:
     declined: Sequence[int]
     odd: Sequence[OddMember] = ()
 
+    @classmethod
+    def nothing(cls, values: Sequence[bytes]) -> Parsed:
+        """None of these taken."""
+        return cls({}, {}, {}, frozenset(), range(len(values)))
+
     @property
     def new(self) -> list[str]:
         """The columns without a type."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import islice
 from typing import Any
@@ -159,14 +159,17 @@ class Keys:
         self._guessed = frozenset(self._accepted)
         self.leave_empty({name for name, types in new.items() if not types})
 
-    def drop_guessed(self, has_value: Callable[[str], bool]) -> AbstractSet[str]:
-        """The columns just guessed that hold nothing, because their records made no row: they are none."""
-        empty = {name for name in self._guessed if not has_value(name)}
-        self._guessed = frozenset()
-        for name in empty:
-            del self._accepted[name]
-            self._parser = None
-        return empty
+    def take_guessed(self) -> AbstractSet[str]:
+        """The columns accepted because the first records of this batch had them."""
+        guessed, self._guessed = self._guessed, frozenset()
+        return guessed
+
+    def give_back(self, names: Iterable[str]) -> None:
+        """Accept none of these after all."""
+        for name in names:
+            if name in self._accepted:
+                del self._accepted[name]
+                self._parser = None
 
     def leave_empty(self, names: AbstractSet[str]) -> None:
         """Keys that only came without a value: no columns yet, and no exceptions either."""

@@ -216,6 +216,17 @@ def test_a_key_of_a_record_that_is_rejected_takes_no_room() -> None:
     assert ["a", "late", "p"] == sorted(decoder.decode(values).batch.schema.names)
 
 
+def test_the_last_room_is_for_the_key_whose_value_came_first() -> None:
+    """Not for one that a rejected record has earlier, nor for one that comes without a value before."""
+    rejected = [b'{"p":"x","b":1}', *[b'{"a":1}'] * 20, b'{"late":1}', b'{"b":1}']
+    decoder = Decoder({"p": "bigint"}, limits=Limits(columns=3), rejects_misfits=True)
+    assert ["a", "late", "p"] == sorted(decoder.decode(rejected).batch.schema.names)
+    decoder = Decoder({}, limits=Limits(columns=2))
+    decoder.expect({"a": pa.int64()})
+    decoder.decode([b'{"b":null,"c":null}'])  # read by the parser from here on
+    assert ["a", "b"] == decoder.decode([b'{"c":null,"b":null}', b'{"b":1,"c":1,"a":1}']).batch.schema.names
+
+
 @settings(max_examples=EXAMPLES // 4)
 @given(EXPECTED, st.lists(OBJECTS | WRITTEN, max_size=6))
 def test_a_value_means_the_same_whatever_its_neighbours_are(
