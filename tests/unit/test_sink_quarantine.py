@@ -209,7 +209,7 @@ def test_a_refusal_that_comes_back_is_not_blamed_on_the_quarantine_twice(
     refusal = httpx.Response(422, json={"error": "validation", "message": "no"})
     lake.transport.faults.extend([lambda _: refusal, lambda _: refusal])
     flush = with_misfits(LATER)
-    with pytest.raises(Retryable):
+    with pytest.raises(Retryable, match=r"^the flush is prepared anew: ValidationError: .*HTTP 422"):
         quarantining.write(flush)
     with pytest.raises(Fatal, match="calls a commit invalid"):
         quarantining.write(flush)
