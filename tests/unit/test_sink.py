@@ -121,7 +121,15 @@ def test_values_that_do_not_fit_the_live_column_are_counted_once_published(
     flush = flush_of(["x", "7"], start=12)
     with pytest.raises(Retryable):
         writer.write(flush)
-    writer.write(flush)
+    with capture_logs() as logs:
+        writer.write(flush)
+    assert {
+        "event": "values do not fit the column and became null",
+        "column": "n",
+        "values": 1,
+        "log_level": "warning",
+        "table": "lake.main.events",
+    } in logs
     assert 1 == value(writer.metrics, "millpond_errors_total", type="column_coercion")
     assert [None, 7] == [row["n"] for row in lake.rows()][-2:]
 

@@ -15,7 +15,7 @@ from millpond.buffer import Buffer
 from millpond.errors import Fatal, Outdated
 from millpond.intake import Intake
 from millpond.selection import Selection
-from millpond.sink import Flush
+from millpond.sink import Flush, Receipt
 from tests.unit.fakes import metrics, positions, value
 from tests.unit.lake import Lake, Writer
 from tests.unit.looping import message
@@ -326,6 +326,15 @@ def test_records_that_make_no_row_by_the_type_another_replica_gave_are_counted_a
     counted = stream.writer.metrics
     assert 2 == value(counted, "millpond_records_skipped_total", reason="type_mismatch")
     assert 1 == value(counted, "millpond_errors_total", type="column_coercion")
+
+
+def test_a_flush_of_which_nothing_is_left_is_settled_without_a_commit(lake: Lake) -> None:
+    stream = Stream(lake, MILLPOND_ON_MISMATCH="reject", MILLPOND_QUARANTINE="skip")
+    stream.write('{"n":0}')
+    stream.read('{"n":1,"v":"x"}')
+    lake.table.alter([ops.add_column("v", pa.int64())])
+    stream.writer.sink._forget_shapes()
+    assert (Receipt(0, 0, 0), 1) == (stream.writer.write(stream.flush()), lake.transport.commits())
 
 
 def test_values_that_became_null_before_are_not_counted_again(lake: Lake) -> None:

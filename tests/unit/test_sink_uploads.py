@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -174,6 +175,23 @@ def test_a_store_that_stalls_is_not_asked_a_second_time(
     with pytest.raises(Retryable):
         writer.write(flush_of([3], start=12), deadline)
     assert 1 == len(lake.store.puts)
+
+
+@pytest.mark.parametrize(("concurrency", "meet"), [("1", False), ("2", True)])
+def test_as_many_uploads_are_under_way_as_configured(
+    writer: Writer, lake: Lake, concurrency: str, *, meet: bool
+) -> None:
+    two, met = threading.Barrier(2), []
+
+    def wait_for_another() -> None:
+        with suppress(threading.BrokenBarrierError):
+            met.append(two.wait(0.3))
+
+    configured = Writer(lake, PYHOGLAKE_UPLOAD_CONCURRENCY=concurrency)
+    lake.store.on_put = wait_for_another
+    configured.write(flush_of([3, 4], start=12))
+    assert meet == bool(met)
+    configured.sink.close()
 
 
 def test_no_upload_begins_after_the_deadline(writer: Writer, lake: Lake) -> None:
