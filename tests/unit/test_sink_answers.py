@@ -4,9 +4,11 @@ from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
+from pyhoglake import IncarnationChangedError
 
 from millpond.deadline import Deadline
 from millpond.errors import DeadlineExceeded, Fatal, Fenced, Retryable
+from millpond.hoglake.prepare import Preparer
 from millpond.sink import Flush, History, Published
 from tests.unit.fakes import INSERTED_AT, SOURCE, FakeClock, positions
 from tests.unit.lake import (
@@ -157,6 +159,27 @@ def test_snapshots_that_cannot_be_had_are_asked_for_again(writer: Writer, lake: 
     with pytest.raises(Retryable) as failure:
         writer.sink.published_since(SOURCE, 0, DEADLINE)
     assert "reading the snapshots: HoglakeError: internal_error (HTTP 500)" == str(failure.value)
+
+
+def test_a_table_that_cannot_be_read_is_told_with_the_answer(writer: Writer, lake: Lake) -> None:
+    lake.transport.read_faults.append(answers(500, "internal_error"))
+    with pytest.raises(Retryable, match=r"^reading the table: HoglakeError: internal_error \(HTTP 500\)$"):
+        writer.sink.published_from(SOURCE, positions({0: 12}), DEADLINE)
+
+
+def test_a_table_that_the_client_finds_made_again_before_an_upload_is_looked_up_anew(
+    writer: Writer, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def finds_it(*_: object, **__: object) -> None:
+        raise IncarnationChangedError("made again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Preparer, "prepare", finds_it)
+        with pytest.raises(Retryable, match=r"^preparing a flush: IncarnationChangedError: made again$"):
+            writer.sink.prepare(SOURCE, NEXT, DEADLINE)
+    lake.transport.requests.clear()
+    writer.write(NEXT)
+    assert "GET /v1/catalogs/lake/namespaces/main/tables/events" in lake.transport.requests
 
 
 def test_a_question_ends_with_its_own_deadline_not_with_that_of_the_last_flush(writer: Writer) -> None:
