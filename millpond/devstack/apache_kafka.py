@@ -185,8 +185,11 @@ class ApacheKafka(Broker):
             goal = ("dependency:copy-dependencies", "-DincludeScope=runtime", f"-DoutputDirectory={draft}")
             self.run_first([maven, "--batch-mode", "--quiet", "--file", str(pom), *goal], _DOWNLOAD_SECONDS)
             pom.unlink()
-            if not jars.exists():
+            try:
                 draft.rename(jars)
+            except OSError:
+                if not jars.exists():  # else another process was faster
+                    raise
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 

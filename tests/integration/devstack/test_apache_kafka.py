@@ -5,20 +5,20 @@ from __future__ import annotations
 import shutil
 import socket
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from millpond.deadline import Deadline
-from millpond.devstack.apache_kafka import ApacheKafka
+from millpond.devstack.apache_kafka import ApacheKafka, _jars
 from millpond.devstack.errors import BrokerRefusedError, MissingToolError, PartFailedError
 from millpond.devstack.fault_proxy import FaultProxy
 from millpond.devstack.ports import LOOPBACK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tests.integration.devstack.conftest import Folders
 
@@ -125,18 +125,29 @@ def test_a_machine_without_java_is_told_what_to_install(
         ApacheKafka(folder=folders.data, logs=folders.logs).start()
 
 
-def test_a_failed_download_is_reported_and_leaves_no_half_of_it(
-    folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of downloads with nothing in it yet; there is java, and the Maven that a test writes."""
     programs, cache = tmp_path / "bin", tmp_path / "cache"
     programs.mkdir()
     java = shutil.which("java")
     assert java is not None
     (programs / "java").symlink_to(java)
-    (programs / "mvn").write_text("#!/bin/sh\necho no route to the repository; exit 1\n")
-    (programs / "mvn").chmod(0o755)
     monkeypatch.setenv("PATH", str(programs))
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    return cache
+
+
+def write_maven(tmp_path: Path, text: str) -> None:
+    maven = tmp_path / "bin" / "mvn"
+    maven.write_text(f"#!/bin/sh\n{text}\n")
+    maven.chmod(0o755)
+
+
+def test_a_failed_download_is_reported_and_leaves_no_half_of_it(
+    folders: Folders, tmp_path: Path, cache: Path
+) -> None:
+    write_maven(tmp_path, "echo no route to the repository; exit 1")
 
     with pytest.raises(
         PartFailedError, match=r"(?s)kafka needs .*mvn to succeed.*no route to the repository"
@@ -144,6 +155,24 @@ def test_a_failed_download_is_reported_and_leaves_no_half_of_it(
         ApacheKafka(folder=folders.data, logs=folders.logs).start()
 
     assert [] == list((cache / "millpond").iterdir())
+
+
+def test_of_two_that_download_at_once_the_faster_one_is_used(
+    folders: Folders, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = Path.rename
+
+    def after_another(draft: Path, jars: Path) -> Path:
+        jars.mkdir()
+        (jars / "kafka.jar").touch()
+        return rename(draft, jars)
+
+    write_maven(tmp_path, "exit 0")
+    monkeypatch.setattr(Path, "rename", after_another)
+    with pytest.raises(PartFailedError, match="java to succeed"):  # there is nothing in that jar
+        ApacheKafka(folder=folders.data, logs=folders.logs).start()
+    assert ["kafka.jar"] == [file.name for file in _jars().iterdir()]
+    assert [_jars()] == list((cache / "millpond").iterdir())
 
 
 def test_clients_go_where_it_tells_them_to_and_meet_the_faults_there(folders: Folders) -> None:
