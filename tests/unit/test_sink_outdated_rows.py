@@ -107,6 +107,12 @@ def _columns(request: httpx.Request) -> Sequence[str]:
     return [*made, *widened, *(column["name"] for column in body.get("columns", []))]
 
 
+def make_table(lake: Lake, **columns: pa.DataType) -> None:
+    """A table that is there before any writer comes."""
+    ours = {"n": pa.int64(), **columns, "_inserted_at": pa.timestamp("us", "UTC")}
+    lake.client.catalog("lake").create_namespace("main").create_table("events", pa.schema(ours))
+
+
 def replace_column(lake: Lake, name: str, kind: pa.DataType) -> None:
     lake.table.alter([ops.drop_column(name)])
     lake.table.alter([ops.add_column(name, kind)])
@@ -274,10 +280,7 @@ def test_a_column_that_may_not_be_widened_keeps_what_fits_and_quarantines_the_re
     lake: Lake, refused: Refusals
 ) -> None:
     """Read for the type it could have had, a value beyond 32 bits would have become null without a copy."""
-    lake.client.catalog("lake").create_namespace("main").create_table(
-        "events",
-        pa.schema([("n", pa.int64()), ("v", pa.int32()), ("_inserted_at", pa.timestamp("us", "UTC"))]),
-    )
+    make_table(lake, v=pa.int32())
     refused.names.add("v")
     stream = Stream(lake)
     stream.read('{"n":1,"v":5}', '{"n":2,"v":4294967296}')
@@ -293,10 +296,7 @@ def test_a_column_that_may_not_be_widened_holds_up_nobody_whose_table_others_alt
     lake: Lake, refused: Refusals
 ) -> None:
     """Asked for it anew after each change, rows read for the one type would wait for the other for ever."""
-    lake.client.catalog("lake").create_namespace("main").create_table(
-        "events",
-        pa.schema([("n", pa.int64()), ("v", pa.int32()), ("_inserted_at", pa.timestamp("us", "UTC"))]),
-    )
+    make_table(lake, v=pa.int32())
     refused.names.add("v")
     stream, outdated = Stream(lake), 0
     for number in range(4):

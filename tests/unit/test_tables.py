@@ -39,7 +39,7 @@ def test_a_later_flush_without_it_goes_into_the_partition_of_nulls(writer: Write
 
 
 def test_the_partition_column_of_a_flush_without_it_is_of_the_live_type(lake: Lake) -> None:
-    """A guess beside the live column would be a promotion that the catalog refuses."""
+    """It holds nothing but nulls, which go into a column of any type; nobody alters the table for them."""
     lake.client.catalog("lake").create_namespace("main")
     lake.client.catalog("lake").namespace("main").create_table(
         "events", pa.schema([("side", pa.int64()), ("_inserted_at", pa.timestamp("us", "UTC"))])
