@@ -2,6 +2,14 @@
 #
 # Only named paths are copied, so nothing else of a checkout can get into a layer.
 
+# The compiled decoder, with a Rust newer than Debian's, on the same Debian and so the same glibc as the service. In
+# a stage of its own, since the image of Rust has the linker that Python's lacks; only its sources make it run again.
+FROM rust:1.90-slim-bookworm AS scan
+WORKDIR /scan
+COPY millpond/records/scan/Cargo.toml millpond/records/scan/Cargo.lock ./
+COPY millpond/records/scan/src ./src
+RUN cargo build --release --locked --offline
+
 FROM python:3.13-slim-bookworm AS build
 WORKDIR /src
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
@@ -17,9 +25,13 @@ RUN sed '/^# ---- build/,$d' requirements.lock > service.txt \
 # pip and the build tools stay in this stage; the environment gets the finished wheel.
 COPY pyproject.toml README.md LICENSE ./
 COPY millpond ./millpond
-RUN python -m pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
+COPY --from=scan /scan/target/release/libmillpond_scan.so /scan/
+# The library has to load here, or every record would take the slower way unnoticed. -I: the installed package.
+RUN MILLPOND_SCAN_LIBRARY=/scan/libmillpond_scan.so \
+    python -m pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
     && python -m pip --python /opt/millpond install --no-deps --no-index dist/*.whl \
-    && /opt/millpond/bin/millpond --version
+    && /opt/millpond/bin/millpond --version \
+    && /opt/millpond/bin/python -I -c "from millpond.records.scan_library import library; library()"
 
 FROM python:3.13-slim-bookworm
 ARG VERSION=unknown
