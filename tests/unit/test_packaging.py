@@ -177,6 +177,14 @@ def test_make_says_so_when_there_is_no_such_python(tmp_path: Path) -> None:
     assert "no-such-python is not there" in ran.stderr.splitlines()[0]
 
 
+@pytest.mark.parametrize("source", ["Cargo.toml", "Cargo.lock", "build_hook.py", "src/lib.rs"])
+def test_make_installs_again_when_the_crate_has_changed(source: str, tmp_path: Path) -> None:
+    (tmp_path / ".installed").touch()
+    asked = ["--question", "install", f"VENV={tmp_path}"]
+    changed = ["--what-if", f"millpond/records/scan/{source}"]
+    assert (0, 1) == (make(*asked).returncode, make(*asked, *changed).returncode)
+
+
 def test_hadolint_has_nothing_to_say_about_the_dockerfile() -> None:
     hadolint = Path(sys.executable).parent / "hadolint"
     ran = subprocess.run(
