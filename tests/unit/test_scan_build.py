@@ -109,6 +109,7 @@ def test_a_build_without_cargo_says_so_in_one_line_and_gives_a_pure_wheel(
     told, _wheel = ran.stderr.splitlines()
     assert (0, True) == (ran.returncode, NO_CARGO in told)
     assert ({"py3-none-any"}, {}, "true") == wheel_in(tmp_path)
+    assert b"of other sources" == stale.read_bytes()  # an editable installation's, and no business of a wheel
 
 
 def test_a_build_with_cargo_gives_a_wheel_with_a_library_that_loads(checkout: Path, tmp_path: Path) -> None:
