@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
@@ -64,7 +64,8 @@ class Intake:
         self._settings = config.records
         self._metrics = metrics
         self._selection = selection
-        self._decoder = decoder_for(config.records)
+        self._decoder = decoder_for(config.records, self._note_fault)
+        logger().info("decoder ready", way=self._decoder.way)
         self._live = Columns()
         self._known: frozenset[str] = frozenset()
         self._unusable: set[str] = set()
@@ -143,8 +144,14 @@ class Intake:
         """A chunk that can be read again: types of new columns are guesses until the table has them."""
         return replace(
             chunk,
-            again=partial(_read_again, self._settings, kept),
+            again=partial(_read_again, self._settings, self._note_fault, kept),
             kept_bytes=sum(_bytes_of(message) for message in kept.messages),
+        )
+
+    def _note_fault(self, fault: str) -> None:
+        self._metrics.errors.inc(type="compiled_decoder")
+        logger().error(
+            "the compiled decoder failed; the one in Python takes over, please report this", fault=fault
         )
 
     def _quarantine(self, messages: Sequence[Message], misfits: Sequence[Misfit]) -> pa.RecordBatch | None:
@@ -182,18 +189,25 @@ class _Misfits:
         }
 
 
-def decoder_for(settings: RecordSettings) -> Decoder:
-    """A decoder by the operator's rules, which expects no column but the pinned ones."""
+def decoder_for(settings: RecordSettings, on_fault: Callable[[str], None] | None = None) -> Decoder:
+    """A decoder by the operator's rules, which expects no column but the pinned ones.
+
+    `on_fault` as in `Decoder`.
+    """
     return Decoder(
         settings.typed_columns,
         KAFKA_COLUMNS.names if settings.kafka_columns else (),
         limits=Limits(settings.max_record_bytes, settings.max_columns),
         rejects_misfits=settings.on_mismatch == "reject",
+        way=None if settings.decoder == "auto" else settings.decoder,
+        on_fault=on_fault,
     )
 
 
-def _read_again(settings: RecordSettings, kept: _Open, columns: Columns) -> Reread:
-    decoder = decoder_for(settings)
+def _read_again(
+    settings: RecordSettings, on_fault: Callable[[str], None], kept: _Open, columns: Columns
+) -> Reread:
+    decoder = decoder_for(settings, on_fault)
     decoder.expect(columns.types, columns.required, columns.refused)
     decoded = decode_messages(decoder, kept.messages, kafka_columns=settings.kafka_columns)
     news = [misfit for misfit in decoded.misfits if misfit.index not in kept.told]

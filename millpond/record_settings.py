@@ -10,6 +10,7 @@ from pydantic_settings import NoDecode
 from millpond.records.kafka_columns import KAFKA_COLUMNS
 from millpond.records.names import IDENTIFIER, is_usable
 from millpond.records.pins import PIN_ARROW_TYPES
+from millpond.records.scan_library import UnavailableError, library
 from millpond.settings import Section, lower
 
 PIN_TYPES = tuple(PIN_ARROW_TYPES)
@@ -99,6 +100,26 @@ class RecordSettings(Section):
         description="The table gets no new column beyond this number; records that bring one go in without "
         "it, and to quarantine.",
     )
+
+    decoder: Annotated[Literal["auto", "compiled", "python"], BeforeValidator(lower)] = Field(
+        "auto",
+        alias="MILLPOND_DECODER",
+        description="What reads the records: `compiled`, a library that is built where cargo is found at "
+        "the installation, and is in the image; `python`, which means the same and takes twice the time; "
+        "`auto`, the first of them that is there.",
+    )
+
+    @model_validator(mode="after")
+    def _check_decoder(self) -> Self:
+        if self.decoder == "compiled":
+            try:
+                library()
+            except UnavailableError as error:
+                raise ValueError(
+                    f"MILLPOND_DECODER: there is no compiled decoder here ({error}); install millpond where "
+                    "cargo is found, or take `auto`"
+                ) from None
+        return self
 
     @model_validator(mode="after")
     def _check_pins(self) -> Self:

@@ -1,7 +1,7 @@
 """JSON to Arrow: bytes of one consume call in, one record batch out; nothing raises."""
 
 from millpond.records.chunk import Chunk, Columns, ReadAgain, Reread, settle
-from millpond.records.decode import Decoded, Decoder, Limits, Misfit, decode
+from millpond.records.decode import Decoded, Decoder, Limits, Misfit, Way, decode, fastest_way
 from millpond.records.kafka_columns import KAFKA_COLUMNS, decode_messages, with_kafka_columns
 from millpond.records.quarantine import QUARANTINE_COLUMNS, TABLE_SUFFIX, quarantined
 from millpond.records.unify import column_types, unify
@@ -18,9 +18,11 @@ __all__ = [
     "Misfit",
     "ReadAgain",
     "Reread",
+    "Way",
     "column_types",
     "decode",
     "decode_messages",
+    "fastest_way",
     "quarantined",
     "settle",
     "unify",

@@ -27,7 +27,14 @@ Build = Callable[[Sequence[Any]], Built]
 
 def of_texts(kind: pa.DataType) -> Build:
     """The builder of a column whose members come as the text they stand in."""
-    return partial(_from_texts, kind)
+    return lambda members: of_given(kind, texts(members))
+
+
+def of_given(kind: pa.DataType, given: pa.Array) -> Built:
+    """A column made of texts, each of which is all that its member says."""
+    if given.type == kind:
+        return given, ()
+    return _told_apart(given.cast(kind) if is_text(kind) else convert(given, kind), given)
 
 
 def of_scalars(kind: pa.DataType, unit: int | None) -> Build:
@@ -78,8 +85,7 @@ def _doubles(values: Sequence[Any]) -> Built:
 
 
 def _from_strings(kind: pa.DataType, values: Sequence[Any]) -> Built:
-    strings = pa.array(values, pa.string())
-    return _told_apart(convert(strings, kind), strings)
+    return of_given(kind, pa.array(values, pa.string()))
 
 
 def _from_scalars(kind: pa.DataType, unit: int | None, values: Sequence[Any]) -> Built:
@@ -94,11 +100,6 @@ def _from_scalars(kind: pa.DataType, unit: int | None, values: Sequence[Any]) ->
 
 def _no_text(number: int) -> bytes:
     raise AssertionError(f"scalars of one type inside int64 need no text, value {number} did")
-
-
-def _from_texts(kind: pa.DataType, values: Sequence[Any]) -> Built:
-    given = texts(values)
-    return _told_apart(given.cast(kind) if is_text(kind) else convert(given, kind), given)
 
 
 def _told_apart(array: pa.Array, given: pa.Array) -> Built:

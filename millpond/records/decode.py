@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import compress, islice
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -26,8 +26,12 @@ from millpond.records.mend import OddMember
 from millpond.records.merge import Merge
 from millpond.records.misfits import NAMED_DETAILS, Misfit, Notes
 from millpond.records.names import INSERTED_AT, LONGEST
+from millpond.records.scan_library import is_available, library
 
-__all__ = ["Decoded", "Decoder", "Limits", "Misfit", "decode"]
+__all__ = ["Decoded", "Decoder", "Limits", "Misfit", "Way", "decode", "fastest_way"]
+
+Way = Literal["compiled", "python", "careful"]
+"""How the common case is read: by a compiled library, by a typed parser in Python, or as all others are."""
 
 _NESTED = {dict, list, type(None)}
 
@@ -60,6 +64,11 @@ class Decoded:
     failed: Mapping[str, int]
 
 
+def fastest_way() -> Way:
+    """The fastest way that is there in this installation."""
+    return "compiled" if is_available() else "python"
+
+
 def decode(values: Sequence[bytes], pins: Mapping[str, str], taken: Collection[str] = ()) -> Decoded:
     """What a decoder that expects no column but the pinned ones makes of some values."""
     return Decoder(pins, taken).decode(values)
@@ -72,8 +81,8 @@ class _ContestedError(Exception):
 class Decoder:
     """Turns JSON objects into rows, in order. Total: no input raises.
 
-    Two ways with one meaning. The careful one takes records apart member by member; the fast one reads
-    those whose members fit the columns known, and declines all others.
+    Ways with one meaning. The careful one takes records apart member by member, and defines what becomes of
+    them; the fast ones read those whose members fit the columns known, and decline all others.
     """
 
     def __init__(
@@ -83,13 +92,30 @@ class Decoder:
         *,
         limits: Limits = Limits(),
         rejects_misfits: bool = False,
-        is_fast: bool = True,
+        way: Way | None = None,
+        on_fault: Callable[[str], None] | None = None,
     ) -> None:
+        """`way`: how records are read whose members are of the types their columns have; by default the
+        fastest there is. All others are read with care. `on_fault` hears, in words for the log, when the
+        compiled reader failed; nothing is lost by that, and it is not used again.
+
+        Raises:
+            UnavailableError: the compiled way is asked for, and is not there.
+        """
         self._pins = dict(pins)
         self._limits = limits
         self._rejects_misfits = rejects_misfits
-        self._is_fast = is_fast
-        self._keys = Keys(pins, taken, limits.columns, record_bytes=limits.record_bytes)
+        self.way: Way = way or fastest_way()
+        self._on_fault = on_fault
+        if self.way == "compiled":
+            library()
+        self._keys = Keys(
+            pins,
+            taken,
+            limits.columns,
+            record_bytes=limits.record_bytes,
+            is_compiled=self.way == "compiled",
+        )
 
     def expect(
         self,
@@ -107,7 +133,7 @@ class Decoder:
     def decode(self, values: Sequence[bytes]) -> Decoded:
         """The values of one consume call. Of a key that stands twice in one object the last value counts."""
         try:
-            return self._decoded(values, is_fast=self._is_fast)
+            return self._decoded(values, is_fast=self.way != "careful")
         except _ContestedError:
             return self._decoded(values, is_fast=False)
 
@@ -151,9 +177,17 @@ class Decoder:
             if parser is not None:
                 readable = self._readable(values)
                 parsed = parser.parse(readable, texts, rejects_misfits=self._rejects_misfits)
+                if parsed.fault is not None:
+                    self._do_without_compiled(parsed.fault)
                 self._note_odd(parsed.odd, notes, len(values))
                 return parsed
         return Parsed.nothing(values)
+
+    def _do_without_compiled(self, fault: str) -> None:
+        self.way = "python"
+        self._keys.do_without_compiled()
+        if self._on_fault is not None:
+            self._on_fault(fault)
 
     def _note_odd(self, odd: Sequence[OddMember], notes: Notes, total: int) -> None:
         came: dict[str, list[Any]] = {}

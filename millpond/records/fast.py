@@ -7,11 +7,11 @@ A record is mended where only members of plain columns have another type: the ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 import pyarrow as pa
@@ -94,6 +94,7 @@ class Parsed:
     `arrays` are the columns that have a type, `free` the values of those that have none yet, and `nested`
     the texts of those that came with nothing but objects and arrays. `left_out` are the keys thrown away
     that came at all, and `odd` the members that no plain column is made for, whatever it holds of them now.
+    `fault` says why a reader that has a fault read nothing.
     """
 
     arrays: Mapping[str, pa.Array]
@@ -102,11 +103,12 @@ class Parsed:
     left_out: frozenset[str]
     declined: Sequence[int]
     odd: Sequence[OddMember] = ()
+    fault: str | None = None
 
     @classmethod
-    def nothing(cls, values: Sequence[bytes]) -> Parsed:
+    def nothing(cls, values: Sequence[bytes], fault: str | None = None) -> Parsed:
         """None of these taken."""
-        return cls({}, {}, {}, frozenset(), range(len(values)))
+        return cls({}, {}, {}, frozenset(), range(len(values)), fault=fault)
 
     @property
     def new(self) -> list[str]:
@@ -124,6 +126,41 @@ class Parsed:
         if name in self.nested:
             return [{} if is_there else None for is_there in self.nested[name].is_valid().to_pylist()]
         return self.free.get(name, ())
+
+    def without(self, rows: Collection[int], total: int) -> Parsed:
+        """The same, but with these rows among the declined of so many values."""
+        if not rows:
+            return self
+        is_declined = set(self.declined)
+        taken = [index for index in range(total) if index not in is_declined]
+        declined = sorted([*self.declined, *(taken[number] for number in rows)])
+        kept = [number for number in range(len(taken)) if number not in rows]
+        chosen = pa.array(kept, pa.int64())
+        is_declined = set(declined)
+        return replace(
+            self,
+            arrays={name: array.take(chosen) for name, array in self.arrays.items()},
+            free={name: [came[number] for number in kept] for name, came in self.free.items()},
+            declined=declined,
+            odd=[member for member in self.odd if member.index not in is_declined],
+        )
+
+
+class Parser(Protocol):
+    """Reads records that have no other keys than those it was made for."""
+
+    def parse(self, values: Sequence[bytes], texts: Texts, *, rejects_misfits: bool = False) -> Parsed:
+        """Every value as a row, or declined. Never raises."""
+        ...
+
+
+def without_value(columns: Mapping[str, Column], arrays: Mapping[str, pa.Array]) -> set[int]:
+    """The rows without a value in a column that may not be null."""
+    odd: set[int] = set()
+    for name, array in arrays.items():
+        if columns[name].is_required and array.null_count:
+            odd.update(pc.indices_nonzero(array.is_null()).to_pylist())
+    return odd
 
 
 class FastParser:
@@ -146,30 +183,17 @@ class FastParser:
         members = self._transposed(rows)
         misfits = list(mend(members, self._plain, mended, texts))
         lost = {member.index for member in misfits if rejects_misfits and not member.fits}
-        arrays: dict[str, pa.Array] = {}
         odd = {number for number, index in mended.items() if index in lost}
+        arrays: dict[str, pa.Array] = {}
         for name, build in self._builders.items():
             arrays[name], numbers = build(members[name])
             odd.update(numbers)
-            if self._columns[name].is_required and arrays[name].null_count:
-                odd.update(pc.indices_nonzero(arrays[name].is_null()).to_pylist())
-        free: Mapping[str, Sequence[Any]] = {
-            name: members[name] for name, column in self._columns.items() if column.is_free
-        }
-        if odd:
-            fit = [number for number in range(len(rows)) if number not in odd]
-            is_declined = set(declined)
-            taken = [index for index in range(len(values)) if index not in is_declined]
-            declined = sorted([*declined, *(taken[number] for number in odd)])
-            chosen = pa.array(fit, pa.int64())
-            arrays = {name: array.take(chosen) for name, array in arrays.items()}
-            free = {name: [came[number] for number in fit] for name, came in free.items()}
-            rows = [rows[number] for number in fit]
-            is_declined = set(declined)
-            misfits = [member for member in misfits if member.index not in is_declined]
-        nested = {name: cut for name, came in free.items() if (cut := self._nested(name, came)) is not None}
-        free = {name: self._values(name, came) for name, came in free.items() if name not in nested}
-        return Parsed(arrays, nested, free, self._left_out(rows), declined, misfits)
+        odd |= without_value(self._columns, arrays)
+        free = {name: members[name] for name, column in self._columns.items() if column.is_free}
+        parsed = Parsed(arrays, {}, free, self._left_out(rows), declined, misfits).without(odd, len(values))
+        nested = {n: cut for n, came in parsed.free.items() if (cut := self._nested(n, came)) is not None}
+        others = {n: self._values(n, came) for n, came in parsed.free.items() if n not in nested}
+        return replace(parsed, nested=nested, free=others)
 
     @cached_property
     def _read_any(self) -> Callable[[bytes], Any]:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from millpond.records.fast import Column, FastParser, Reading, reading_of
+from millpond.records.compiled import CompiledParser, can_read
+from millpond.records.fast import Column, FastParser, Parser, Reading, reading_of
 from millpond.records.members import Refusal, read_members
 from millpond.records.names import INSERTED_AT, LONGEST, is_usable, unusable
 from millpond.records.pins import PIN_ARROW_TYPES, PIN_UNITS, TIMESTAMPTZ
@@ -45,7 +46,13 @@ class Keys:
     """
 
     def __init__(
-        self, pins: Mapping[str, str], taken: Collection[str], limit: int, *, record_bytes: int
+        self,
+        pins: Mapping[str, str],
+        taken: Collection[str],
+        limit: int,
+        *,
+        record_bytes: int,
+        is_compiled: bool = False,
     ) -> None:
         self._pinned = {name: PIN_ARROW_TYPES[pin] for name, pin in pins.items()}
         self._units = {name: PIN_UNITS[pin] for name, pin in pins.items() if pin in PIN_UNITS}
@@ -60,7 +67,8 @@ class Keys:
         self._empty: set[str] = set()
         self._readings: dict[str, Reading] = {}
         self._left_out: set[str] = set()
-        self._parser: FastParser | None = None
+        self._is_compiled = is_compiled
+        self._parser: Parser | None = None
 
     def expect(
         self, live: Mapping[str, pa.DataType], required: Collection[str], refused: AbstractSet[str]
@@ -185,14 +193,20 @@ class Keys:
                 self._left_out.add(name)
                 self._parser = None
 
+    def do_without_compiled(self) -> None:
+        """From now on the compiled reader is not used."""
+        self._is_compiled, self._parser = False, None
+
     @property
-    def parser(self) -> FastParser | None:
+    def parser(self) -> Parser | None:
         """The fast way for records of these keys, None where there is none."""
         if self._parser is None:
             columns = self._columns()
             if not columns or len(columns) > FAST_COLUMNS or not all(map(self._is_checked, self.required)):
                 return None
-            self._parser = FastParser(columns)
+            self._parser = (CompiledParser if self._is_compiled and can_read(columns) else FastParser)(
+                columns
+            )
         return self._parser
 
     def _is_checked(self, name: str) -> bool:

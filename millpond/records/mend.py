@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +49,16 @@ def mend(
         if not odd:
             continue
         came = [column[number] for number in odd]
-        held = column_of(came, texts.reader([rows[number] for number in odd], name), kind)
-        for number, value, one in zip(odd, came, held.to_pylist(), strict=True):
+        held, told = held_of(name, came, kind, [rows[number] for number in odd], texts)
+        for number, one in zip(odd, held.to_pylist(), strict=True):
             column[number] = one
-            yield OddMember(rows[number], name, value, one is not None)
+        yield from told
+
+
+def held_of(
+    name: str, came: Sequence[Any], kind: pa.DataType, indices: Sequence[int], texts: Texts
+) -> tuple[pa.Array, list[OddMember]]:
+    """What a plain column holds of members of any type; `indices` are those of their records."""
+    held = column_of(came, texts.reader(indices, name), kind)
+    fits = held.is_valid().to_pylist()
+    return held, [OddMember(*member) for member in zip(indices, [name] * len(came), came, fits, strict=True)]

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millpond.records import Decoded, Decoder, decode
+from millpond.records import Decoded, Decoder, Way, decode
+from tests.unit.records.ways import EVERY_WAY
 from tests.unit.test_columns import JSON_VALUES
 
 NO_PINS: dict[str, str] = {}
@@ -190,11 +191,11 @@ def test_an_object_of_very_many_keys_is_a_row_of_as_many_columns_as_there_may_be
     assert ["too_many_columns"] == [misfit.reason for misfit in result.misfits]
 
 
-@pytest.mark.parametrize("is_fast", [True, False])
+@pytest.mark.parametrize("way", EVERY_WAY)
 @pytest.mark.parametrize("value", [b"{}", b'{"n":null}', b'{"n":"x","a":1}', b'{"n":1.5}', b'{"new":1}'])
-def test_a_record_without_a_value_that_may_not_be_null_makes_no_row(value: bytes, is_fast: bool) -> None:  # noqa: FBT001 - by pytest
+def test_a_record_without_a_value_that_may_not_be_null_makes_no_row(value: bytes, way: Way) -> None:
     """The catalog would refuse the file, and every other row with it."""
-    decoder = Decoder(NO_PINS, is_fast=is_fast)
+    decoder = Decoder(NO_PINS, way=way)
     decoder.expect({"n": pa.int64(), "a": pa.string()}, required={"n", "_inserted_at"})
     result = decoder.decode([b'{"n":1}', value, b'{"n":2,"a":"y"}'])
     assert [{"n": 1, "a": None}, {"n": 2, "a": "y"}] == result.batch.to_pylist()
@@ -234,15 +235,15 @@ LIVE = [
 ]
 
 
-@pytest.mark.parametrize("is_fast", [True, False])
+@pytest.mark.parametrize("way", EVERY_WAY)
 @pytest.mark.parametrize(("kind", "cases"), LIVE)
 def test_a_column_of_any_type_gets_what_fits_it_exactly_and_tells_of_the_rest(
     kind: pa.DataType,
     cases: list[tuple[bytes, str | None]],
-    is_fast: bool,  # noqa: FBT001 - by pytest
+    way: Way,
 ) -> None:
     """E02, and the types other writers gave the table."""
-    decoder = Decoder(NO_PINS, is_fast=is_fast)
+    decoder = Decoder(NO_PINS, way=way)
     decoder.expect({"v": kind})
     for text, expected in cases:
         result = decoder.decode([b'{"v":%s}' % text])

@@ -1,4 +1,4 @@
-"""The fast way and the careful way are one: same rows, same misfits, whatever comes."""
+"""The fast ways and the careful way are one: same rows, same misfits, whatever comes."""
 
 import os
 from typing import Any
@@ -9,8 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from millpond.records import Decoded, Decoder, Limits
+from millpond.records import Decoded, Decoder, Limits, Way
 from millpond.records.pins import PIN_ARROW_TYPES
+from tests.unit.records.ways import FAST_WAYS
 
 EXAMPLES = max(1, int(os.environ.get("MILLPOND_EXAMPLES", "5000")) // 10)
 """Each is several batches of several records."""
@@ -157,6 +158,7 @@ def outcome(decoded: Decoded) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize("way", FAST_WAYS)
 @settings(max_examples=EXAMPLES)
 @given(batches=BATCHES, pins=PINS, rejects=st.booleans())
 @example(batches=[(({"b": pa.string()}, frozenset()), TEXTS_OF_ALL_KINDS)] * 2, pins={}, rejects=False)
@@ -164,36 +166,39 @@ def outcome(decoded: Decoded) -> dict[str, Any]:
 @example(batches=[(({}, frozenset()), [b'{"\\u0000":1}'])] * 2, pins={}, rejects=False)
 def test_both_ways_give_the_same(
     *,
+    way: Way,
     batches: list[tuple[tuple[dict[str, pa.DataType], frozenset[str]], list[bytes]]],
     pins: dict[str, str],
     rejects: bool,
 ) -> None:
-    fast = Decoder(pins, rejects_misfits=rejects, limits=Limits(columns=6))
-    careful = Decoder(pins, rejects_misfits=rejects, limits=Limits(columns=6), is_fast=False)
+    fast = Decoder(pins, rejects_misfits=rejects, limits=Limits(columns=6), way=way)
+    careful = Decoder(pins, rejects_misfits=rejects, limits=Limits(columns=6), way="careful")
     for (live, required), values in batches:
         for decoder in (fast, careful):
             decoder.expect(live, required)
         assert outcome(careful.decode(values)) == outcome(fast.decode(values))
 
 
+@pytest.mark.parametrize("way", FAST_WAYS)
 @settings(max_examples=EXAMPLES // 2)
-@given(st.lists(RECORDS, min_size=1, max_size=4), PINS)
+@given(batches=st.lists(RECORDS, min_size=1, max_size=4), pins=PINS)
 def test_both_ways_give_the_same_while_there_is_no_table_yet(
-    batches: list[list[bytes]], pins: dict[str, str]
+    way: Way, batches: list[list[bytes]], pins: dict[str, str]
 ) -> None:
     """Guessed and learned columns change the way, never the rows."""
-    fast = Decoder(pins, limits=Limits(columns=6))
-    careful = Decoder(pins, limits=Limits(columns=6), is_fast=False)
+    fast = Decoder(pins, limits=Limits(columns=6), way=way)
+    careful = Decoder(pins, limits=Limits(columns=6), way="careful")
     for values in batches:
         assert outcome(careful.decode(values)) == outcome(fast.decode(values))
 
 
+@pytest.mark.parametrize("way", FAST_WAYS)
 @pytest.mark.parametrize("expected", [{"b": pa.string()}, {"b": pa.decimal128(10, 2)}, {}], ids=str)
 def test_of_a_key_that_stands_twice_what_does_not_count_must_be_text_as_well(
-    expected: dict[str, pa.DataType],
+    way: Way, expected: dict[str, pa.DataType]
 ) -> None:
     """A parser that keeps texts as they stand passes over the first without a look at its bytes."""
-    decoder = Decoder({})
+    decoder = Decoder({}, way=way)
     decoder.expect(expected)
     decoder.decode([b'{"b":[1]}'])  # from here on it is read as text
     result = decoder.decode([b'{"b":["\xff"],"b":1}', b'{"b":"\xc3","b":["\xc3\xa9"]}', b'{"b":2,"b":3}'])

@@ -1,23 +1,24 @@
-"""Decoding both ways."""
+"""Decoding every way."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import pytest
 
-from millpond.records import Decoded, Decoder, Limits
+from millpond.records import Decoded, Decoder, Limits, Way
 from tests.unit.records.trials import NO_COLUMNS, NO_PINS, Decode
-from tests.unit.records.ways import Types, exact_rows
+from tests.unit.records.ways import EVERY_WAY, Types, exact_rows
 
 
-@pytest.fixture(params=["fast", "careful"])
-def way(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+@pytest.fixture(params=EVERY_WAY)
+def way(request: pytest.FixtureRequest) -> Way:
+    return cast("Way", request.param)
 
 
 @pytest.fixture
-def read(way: str) -> Decode:
+def read(way: Way) -> Decode:
     """Decodes records; twice, because the decoder learns, and what it learns must change nothing."""
 
     def decode(
@@ -27,7 +28,7 @@ def read(way: str) -> Decode:
         limits: Limits | None = None,
     ) -> Decoded:
         values = [record.encode() if isinstance(record, str) else record for record in records]
-        decoder = Decoder(pins, limits=limits or Limits(), is_fast=way == "fast")
+        decoder = Decoder(pins, limits=limits or Limits(), way=way)
         decoder.expect(live)
         first, second = decoder.decode(values), decoder.decode(values)
         assert (first.batch.schema, exact_rows(first)) == (second.batch.schema, exact_rows(second))

@@ -1,6 +1,6 @@
 """Whatever bytes a topic holds: rows as Python reads them, or misfits, and no harm to others.
 
-MILLPOND_EXAMPLES is the number of odd records that go through, each both ways; 5,000 unless it is set.
+MILLPOND_EXAMPLES is the number of odd records that go through, each every way; 5,000 unless it is set.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from millpond.records import Decoded, Decoder
 from millpond.records.names import is_usable
 from tests.unit.records import oracle
-from tests.unit.records.ways import exact
+from tests.unit.records.ways import EVERY_WAY, exact
 
 EXAMPLES = int(os.environ.get("MILLPOND_EXAMPLES", "5000"))
 RECORDS_EACH = 25
@@ -124,10 +124,10 @@ def test_documents_come_back_equal_however_they_are_written(
 
 
 def assert_python_reads_the_same(values: Sequence[bytes]) -> int:
-    """Both ways, and twice: what the decoder learns the first time shows in the second. Gives the rows."""
+    """Every way, and twice: what the decoder learns the first time shows in the second. Gives the rows."""
     judgement = judge(values)
-    for is_fast in (True, False):
-        decoder = Decoder({}, is_fast=is_fast)
+    for way in EVERY_WAY:
+        decoder = Decoder({}, way=way)
         decoder.expect(COLUMNS)
         for _ in range(2):
             judgement.assert_agrees(decoder.decode(values))

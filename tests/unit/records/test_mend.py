@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import msgspec
 import pyarrow as pa
 import pytest
 
-from millpond.records import Decoded, Decoder
+from millpond.records import Decoded, Decoder, Way
+from millpond.records.compiled import CompiledParser
 from millpond.records.fast import Column, FastParser, Parsed
 from millpond.records.members import Texts
+from millpond.records.scan_library import is_available
+from tests.unit.records.ways import FAST_WAYS
 
 KINDS = {"n": pa.int64(), "x": pa.float64(), "is": pa.bool_(), "text": pa.string()}
 USUAL: dict[str, Any] = {"n": 1, "x": 1.5, "is": True, "text": "a"}
@@ -30,13 +34,24 @@ ODD: list[tuple[str, bytes, Any]] = [
 ]
 
 
-def parsed(values: list[bytes], *, rejects_misfits: bool = False) -> Parsed:
-    parser = FastParser({name: Column(kind, "strict") for name, kind in KINDS.items()})
-    return parser.parse(values, Texts(values), rejects_misfits=rejects_misfits)
+PARSERS: Sequence[type[FastParser | CompiledParser]] = (
+    (CompiledParser, FastParser) if is_available() else (FastParser,)
+)
 
 
-def decoded(values: list[bytes], *, is_fast: bool, rejects_misfits: bool = False) -> Decoded:
-    decoder = Decoder({}, is_fast=is_fast, rejects_misfits=rejects_misfits)
+@pytest.fixture(params=PARSERS)
+def parse(request: pytest.FixtureRequest) -> Callable[..., Parsed]:
+    """Reads values with either parser; to be `rejects_misfits` is for the asking."""
+    parser = request.param({name: Column(kind, "strict") for name, kind in KINDS.items()})
+
+    def parsed(values: list[bytes], *, rejects_misfits: bool = False) -> Parsed:
+        return cast("Parsed", parser.parse(values, Texts(values), rejects_misfits=rejects_misfits))
+
+    return parsed
+
+
+def decoded(values: list[bytes], way: Way, *, rejects_misfits: bool = False) -> Decoded:
+    decoder = Decoder({}, way=way, rejects_misfits=rejects_misfits)
     decoder.expect(KINDS)
     return decoder.decode(values)
 
@@ -46,37 +61,51 @@ def with_member(name: str, text: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(("name", "text", "held"), ODD)
-def test_only_the_odd_member_is_read_the_careful_way(name: str, text: bytes, held: Any) -> None:
+def test_only_the_odd_member_is_read_the_careful_way(
+    parse: Callable[..., Parsed], name: str, text: bytes, held: Any
+) -> None:
     usual = msgspec.json.encode(USUAL)
-    fast = parsed([usual, with_member(name, text), usual])
+    fast = parse([usual, with_member(name, text), usual])
     assert [] == list(fast.declined)
     assert [USUAL[name], held, USUAL[name]] == fast.arrays[name].to_pylist()
     assert [(1, name, held is not None)] == [(odd.index, odd.name, odd.fits) for odd in fast.odd]
 
 
+@pytest.mark.parametrize("way", FAST_WAYS)
 @pytest.mark.parametrize("rejects_misfits", [False, True])
 @pytest.mark.parametrize(("name", "text", "held"), ODD)
-def test_it_is_noted_as_on_the_careful_way(name: str, text: bytes, held: Any, rejects_misfits: bool) -> None:  # noqa: FBT001 - by pytest
+def test_it_is_noted_as_on_the_careful_way(
+    way: Way,
+    name: str,
+    text: bytes,
+    held: Any,
+    rejects_misfits: bool,  # noqa: FBT001 - by pytest
+) -> None:
     values = [with_member(name, text), b"{", msgspec.json.encode(USUAL), with_member(name, text)]
-    careful = decoded(values, is_fast=False, rejects_misfits=rejects_misfits)
-    fast = decoded(values, is_fast=True, rejects_misfits=rejects_misfits)
+    careful = decoded(values, "careful", rejects_misfits=rejects_misfits)
+    fast = decoded(values, way, rejects_misfits=rejects_misfits)
     assert careful.misfits == fast.misfits
     assert (careful.skipped, careful.failed) == (fast.skipped, fast.failed)
     assert careful.batch.to_pylist() == fast.batch.select(careful.batch.schema.names).to_pylist()
     assert (held is None) == (2 < len(fast.misfits))
 
 
-def test_a_misfit_that_is_rejected_is_left_to_the_careful_way() -> None:
+def test_a_misfit_that_is_rejected_is_left_to_the_careful_way(parse: Callable[..., Parsed]) -> None:
     values = [with_member("n", b"1.5"), with_member("n", b"2.0")]
-    assert [0] == list(parsed(values, rejects_misfits=True).declined)
+    assert [0] == list(parse(values, rejects_misfits=True).declined)
 
 
-def test_an_unknown_key_is_left_to_the_careful_way_whatever_else_is_odd() -> None:
-    assert [0] == list(parsed([b'{"n":"x","new":1}']).declined)
+def test_an_unknown_key_is_left_to_the_careful_way_whatever_else_is_odd(parse: Callable[..., Parsed]) -> None:
+    assert [0] == list(parse([b'{"n":"x","new":1}']).declined)
 
 
-def test_what_a_declined_record_has_beside_is_noted_once() -> None:
-    """Its odd member was looked at already when another one turned out to be beyond 64 bits."""
+@pytest.mark.parametrize("way", FAST_WAYS)
+def test_members_that_are_odd_in_two_ways_are_noted_once_each(way: Way) -> None:
+    """One is of another type, the other beyond 64 bits, which a parser may find out later."""
     values = [b'{"n":9223372036854775808,"x":"none"}']
-    assert [] == list(parsed(values).odd)
-    assert {"n": 1, "x": 1} == dict(decoded(values, is_fast=True).failed)
+    assert {"n": 1, "x": 1} == dict(decoded(values, way).failed)
+
+
+def test_what_a_declined_record_has_beside_is_not_told_of(parse: Callable[..., Parsed]) -> None:
+    """Whoever reads it with care tells of it."""
+    assert [] == list(parse([b'{"x":"none","n":1,"new":1}', b'{"x":"none","n":1']).odd)

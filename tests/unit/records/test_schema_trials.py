@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from millpond.records import QUARANTINE_COLUMNS, Decoder, Limits
+from millpond.records import QUARANTINE_COLUMNS, Decoder, Limits, Way
 from millpond.records.pins import TIMESTAMPTZ
 from tests.unit.records.trials import NO_COLUMNS, Decode, column, reasons, skips
 from tests.unit.records.ways import exact_rows
@@ -22,9 +22,9 @@ def test_null_then_empty_then_nested_are_texts_of_one_column(read: Decode) -> No
     assert E03_TEXTS == column(read(*E03), "a")
 
 
-def test_null_then_empty_then_nested_need_no_other_column_later(way: str) -> None:
+def test_null_then_empty_then_nested_need_no_other_column_later(way: Way) -> None:
     """E03: each in a batch of its own; the table has the column from the second on."""
-    decoder = Decoder({}, is_fast=way == "fast")
+    decoder = Decoder({}, way=way)
     texts = []
     for record in E03:
         decoded = decoder.decode([record.encode()])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 
-from millpond.records import Decoded, Decoder
+from millpond.records import Decoded, Decoder, Way
+from millpond.records.scan_library import is_available
 
 Types = Mapping[str, pa.DataType]
 
@@ -18,40 +20,35 @@ ARROW_TYPES: Mapping[type, pa.DataType] = {
 }
 
 
-def _new_table(_expected: Types) -> Decoder:
-    return Decoder({})
+FAST_WAYS: Sequence[Way] = ("compiled", "python") if is_available() else ("python",)
+"""The compiled one is not everywhere; where it can be built `test_scan_library.py` says that it is."""
+
+EVERY_WAY: Sequence[Way] = (*FAST_WAYS, "careful")
 
 
-def _careful_new_table(_expected: Types) -> Decoder:
-    return Decoder({}, is_fast=False)
+def _new_table(way: Way, _expected: Types) -> Decoder:
+    return Decoder({}, way=way)
 
 
-def _careful(expected: Types) -> Decoder:
-    decoder = Decoder({}, is_fast=False)
+def _known_table(way: Way, expected: Types) -> Decoder:
+    decoder = Decoder({}, way=way)
     decoder.expect(expected)
     return decoder
 
 
-def _fast(expected: Types) -> Decoder:
-    decoder = Decoder({})
-    decoder.expect(expected)
-    return decoder
-
-
-def _fast_as_it_stands(expected: Types) -> Decoder:
+def _as_it_stands(way: Way, expected: Types) -> Decoder:
     """It has seen objects where text is expected, and keys it leaves out, and passes over them now."""
-    decoder = _fast(expected)
+    decoder = _known_table(way, expected)
     nested = [b'"%s":[]' % name.encode() for name, kind in expected.items() if pa.types.is_string(kind)]
     decoder.decode([b"{%s}" % b",".join([*nested, b'"a b":0', b'"":0', b'"a\\u0000":0', b'"a\\"":0'])])
     return decoder
 
 
 WAYS: Mapping[str, Callable[[Types], Decoder]] = {
-    "new_table": _new_table,
-    "careful_new_table": _careful_new_table,
-    "careful": _careful,
-    "fast": _fast,
-    "fast_as_it_stands": _fast_as_it_stands,
+    f"{way}{make.__name__}": partial(make, way)
+    for way in EVERY_WAY
+    for make in (_new_table, _known_table, _as_it_stands)
+    if (way, make) not in {("careful", _as_it_stands), ("compiled", _new_table)}  # the same as another one
 }
 """Each makes a decoder for a table of these columns; for a new table it knows nothing of them."""
 

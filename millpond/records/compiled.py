@@ -1,0 +1,113 @@
+"""The common case without an object for each member: columns written straight from the bytes of the records.
+
+The same as `fast`, and quicker. It knows only columns that have a type, which all but the first records of
+a table's columns meet; records of others, and batches beyond its sizes, are read by `fast`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millpond.records.builders import Built, of_given, of_scalars
+from millpond.records.fast import Column, FastParser, Parsed, without_value
+from millpond.records.members import Texts, value_of
+from millpond.records.mend import OddMember, held_of
+from millpond.records.scan_library import OddAt, ScanFaultError, Scanner
+
+_PLAIN = {pa.int64(): "int64", pa.float64(): "float64", pa.bool_(): "bool", pa.string(): "string"}
+_MODES = {"raw": "text", "scalar": "scalar", "empty": "empty", "thrown_away": "ignored"}
+
+_read_scalars = msgspec.json.Decoder(list[bool | int | float | str | None]).decode
+
+
+def can_read(columns: Mapping[str, Column]) -> bool:
+    """Whether all of them have a type, or need none."""
+    return not any(column.is_free for column in columns.values())
+
+
+class CompiledParser:
+    """Reads records that have no other keys than those of `columns`; `can_read` says which it takes."""
+
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        """Without a library for it: `UnavailableError`."""
+        self._columns = dict(columns)
+        self._names = list(columns)
+        self._scanner = Scanner(self._names, list(map(_mode, columns.values())))
+        self._others: FastParser | None = None
+
+    def parse(self, values: Sequence[bytes], texts: Texts, *, rejects_misfits: bool = False) -> Parsed:
+        """Every value as a row, or declined. Never raises."""
+        try:
+            scanned = self._scanner.read(values)
+        except ScanFaultError as fault:
+            return Parsed.nothing(values, str(fault))
+        if scanned is None:
+            self._others = self._others or FastParser(self._columns)
+            return self._others.parse(values, texts, rejects_misfits=rejects_misfits)
+        arrays = {
+            name: array for name, array in zip(self._names, scanned.arrays, strict=True) if array is not None
+        }
+        misfits = self._mend(arrays, scanned.odd, texts)
+        lost = {member.index for member in misfits if rejects_misfits and not member.fits}
+        odd = {one.row for one in scanned.odd if one.record in lost}
+        for name, array in arrays.items():
+            arrays[name], numbers = _finished(self._columns[name], array)
+            odd.update(numbers)
+        odd |= without_value(self._columns, arrays)
+        parsed = Parsed(arrays, {}, {}, self._left_out(scanned.came), scanned.declined, misfits)
+        return parsed.without(odd, len(values))
+
+    def _mend(self, arrays: dict[str, pa.Array], odd: Iterable[OddAt], texts: Texts) -> list[OddMember]:
+        """Put what plain columns hold of odd members in their place; the others have nothing there yet."""
+        by_column: dict[int, list[OddAt]] = defaultdict(list)
+        for one in odd:
+            by_column[one.column].append(one)
+        misfits: list[OddMember] = []
+        for number in sorted(by_column):
+            name, ones = self._names[number], by_column[number]
+            came = [value_of(msgspec.Raw(one.text)) for one in ones]
+            held, told = held_of(name, came, arrays[name].type, [one.record for one in ones], texts)
+            if held.null_count < len(held):
+                arrays[name] = _with(arrays[name], [one.row for one in ones], held)
+            misfits += told
+        return misfits
+
+    def _left_out(self, came: Sequence[bool]) -> frozenset[str]:
+        return frozenset(
+            name
+            for (name, column), has_come in zip(self._columns.items(), came, strict=True)
+            if has_come and column.reading == "thrown_away"
+        )
+
+
+def _mode(column: Column) -> str:
+    if column.reading == "strict":
+        return _PLAIN.get(column.kind, "string_only")
+    return _MODES[column.reading]
+
+
+def _with(array: pa.Array, rows: Collection[int], values: pa.Array) -> pa.Array:
+    """The array with other values in these rows."""
+    places = list(range(len(array)))
+    for number, row in enumerate(rows):
+        places[row] = len(array) + number
+    return pa.concat_arrays([array, values]).take(pa.array(places, pa.int64()))
+
+
+def _finished(column: Column, array: pa.Array) -> Built:
+    """The column in its type, and the rows that the careful way has to look at."""
+    if column.reading == "scalar":
+        return of_scalars(column.kind, column.unit)(_scalars(array))
+    return of_given(column.kind, array)
+
+
+def _scalars(texts: pa.Array) -> list[Any]:
+    """The values of JSON texts, by one look at all of them."""
+    whole = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+    return _read_scalars(b"[%b]" % pc.binary_join(whole, ",")[0].as_buffer().to_pybytes())

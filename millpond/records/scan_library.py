@@ -1,0 +1,201 @@
+"""The compiled reader of JSON: a shared library made from the sources in `scan`, where it was built."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from array import array as numbers_of
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+LIBRARY = Path(__file__).with_name("_scan.so")
+
+_ABI = 1
+_DONE, _REFUSED, _FAULT = range(3)
+_FAULT_BYTES = 500
+
+_POINTER, _UINT64 = ctypes.c_void_p, ctypes.c_uint64
+_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+    "millpond_scan_new": (_POINTER, [ctypes.c_char_p, _POINTER, ctypes.c_char_p, _UINT64]),
+    "millpond_scan_free": (None, [_POINTER]),
+    "millpond_scan_read": (
+        ctypes.c_int32,
+        [_POINTER, ctypes.c_char_p, _UINT64, _POINTER, _UINT64, _POINTER],
+    ),
+    "millpond_scan_fill": (
+        ctypes.c_int32,
+        [_POINTER, ctypes.c_char_p, _UINT64, _POINTER, _UINT64, _POINTER, _POINTER, _POINTER],
+    ),
+    "millpond_scan_fault": (_UINT64, [ctypes.c_char_p, _UINT64]),
+}
+
+MODES: dict[str, tuple[int, pa.DataType | None]] = {
+    "bool": (0, pa.bool_()),
+    "int64": (1, pa.int64()),
+    "float64": (2, pa.float64()),
+    "string": (3, pa.string()),
+    "string_only": (4, pa.string()),
+    "text": (5, pa.string()),
+    "scalar": (6, pa.string()),
+    "empty": (7, None),
+    "ignored": (8, None),
+}
+"""What a column takes (`Mode` in scan/src/scanner.rs), and the type of the array it becomes."""
+
+
+class UnavailableError(Exception):
+    """There is no compiled reader here; the words say why."""
+
+
+class ScanFaultError(Exception):
+    """The compiled reader met a fault of its own, and read nothing of the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class OddAt:
+    """A member of another type than its column: its record, its row, and its JSON text."""
+
+    record: int
+    row: int
+    column: int
+    text: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What became of a batch. A column of mode `empty` or `ignored` has no array.
+
+    `declined` are the indices of the values that made no row; `came` says of each column whether any row
+    has a value for it.
+    """
+
+    rows: int
+    arrays: Sequence[pa.Array | None]
+    came: Sequence[bool]
+    declined: Sequence[int]
+    odd: Sequence[OddAt]
+
+
+@cache
+def library() -> ctypes.CDLL:
+    """The library, loaded once.
+
+    Raises:
+        UnavailableError: it was not built here, or does not belong to this version.
+    """
+    try:
+        loaded = ctypes.CDLL(str(LIBRARY))
+        abi = loaded.millpond_scan_abi()
+    except (OSError, AttributeError) as error:
+        raise UnavailableError(f"{LIBRARY}: {error}") from None
+    if abi != _ABI:
+        raise UnavailableError(f"{LIBRARY}: made for interface {abi}, this is {_ABI}; install again")
+    for name, (result, arguments) in _FUNCTIONS.items():
+        function = getattr(loaded, name)
+        function.restype, function.argtypes = result, arguments
+    return loaded
+
+
+def is_available() -> bool:
+    """Whether there is a compiled reader here."""
+    try:
+        library()
+    except UnavailableError:
+        return False
+    return True
+
+
+class Scanner:
+    """Reads batches of records that have no other keys than `names`. For one thread at a time."""
+
+    def __init__(self, names: Sequence[str], modes: Sequence[str]) -> None:
+        """`modes`: keys of MODES.
+
+        Raises:
+            UnavailableError: there is no compiled reader here.
+        """
+        self._library = library()
+        self._kinds = [MODES[mode][1] for mode in modes]
+        # A key with half a surrogate stands in no record; as bytes it is no UTF-8, and is not found.
+        keys = [name.encode(errors="surrogatepass") for name in names]
+        lengths = numbers_of("Q", map(len, keys))
+        numbers = bytes(MODES[mode][0] for mode in modes)
+        self._handle = self._library.millpond_scan_new(
+            b"".join(keys), lengths.buffer_info()[0], numbers, len(keys)
+        )
+        if not self._handle:
+            raise UnavailableError(f"{LIBRARY}: no scanner of {len(keys)} columns")
+        weakref.finalize(self, self._library.millpond_scan_free, self._handle)
+
+    def read(self, values: Sequence[bytes]) -> Scanned | None:
+        """Each record as a row, or declined; None where the batch is too large for it.
+
+        Raises:
+            ScanFaultError: it can be used again, but not for this batch.
+        """
+        data = b"".join(values)
+        lengths = numbers_of("Q", map(len, values))
+        summary = numbers_of("Q", bytes(8 * 4))
+        done = self._library.millpond_scan_read(
+            self._handle, data, len(data), _address(lengths), len(lengths), _address(summary)
+        )
+        if not self._is_done(done):
+            return None
+        rows, declined_count, odd_count, size = summary
+        out = pa.allocate_buffer(size)
+        buffers = numbers_of("Q", bytes(8 * 7 * len(self._kinds)))
+        declined = numbers_of("I", bytes(4 * declined_count))
+        odd = numbers_of("I", bytes(4 * 5 * odd_count))
+        done = self._library.millpond_scan_fill(
+            self._handle,
+            data,
+            len(data),
+            out.address,
+            size,
+            _address(buffers),
+            _address(declined),
+            _address(odd),
+        )
+        if not self._is_done(done):
+            return None
+        return Scanned(
+            rows,
+            [self._array(kind, rows, out, buffers[7 * n : 7 * n + 7]) for n, kind in enumerate(self._kinds)],
+            [nulls < rows for nulls in buffers[6::7]],
+            declined,
+            list(_odd_members(data, odd)),
+        )
+
+    def _array(
+        self, kind: pa.DataType | None, rows: int, out: pa.Buffer, places: Sequence[int]
+    ) -> pa.Array | None:
+        if kind is None:
+            return None
+        validity, values, text, nulls = places[:2], places[2:4], places[4:6], places[6]
+        has_nulls = validity[1] > 0
+        buffers = [out.slice(*validity) if has_nulls else None, out.slice(*values)]
+        if kind == pa.string():
+            buffers.append(out.slice(*text))
+        return pa.Array.from_buffers(kind, rows, buffers, nulls if has_nulls else 0)
+
+    def _is_done(self, done: int) -> bool:
+        if done == _FAULT:
+            words = ctypes.create_string_buffer(_FAULT_BYTES)
+            length = self._library.millpond_scan_fault(words, _FAULT_BYTES)
+            raise ScanFaultError(words.raw[:length].decode(errors="replace"))
+        return done == _DONE
+
+
+def _address(numbers: numbers_of[int]) -> int:
+    return numbers.buffer_info()[0]
+
+
+def _odd_members(data: bytes, numbers: Sequence[int]) -> Iterator[OddAt]:
+    five = iter(numbers)
+    for record, row, column, start, end in zip(five, five, five, five, five, strict=True):
+        yield OddAt(record, row, column, data[start:end])
