@@ -10,8 +10,8 @@ INSTALLED := $(VENV)/.installed
 
 CRATE := millpond/records/scan
 LIBRARY := millpond/records/_scan.so
-# What the build of a wheel uses as well. Empty where there is no cargo.
-CARGO := $(if $(shell command -v cargo 2>/dev/null),CARGO_TARGET_DIR=build/scan cargo)
+# What the build of a wheel uses as well. Empty where no cargo runs: rustup leaves one that has no toolchain.
+CARGO := $(if $(shell cargo --version 2>/dev/null),CARGO_TARGET_DIR=build/scan cargo)
 CRATE_FLAGS := --locked --offline --manifest-path $(CRATE)/Cargo.toml
 
 .DEFAULT_GOAL := help

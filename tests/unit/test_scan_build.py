@@ -21,12 +21,13 @@ from packaging.tags import sys_tags
 from packaging.utils import parse_wheel_filename
 
 from millpond.records import scan_library
+from tests.cargo import can_compile
 
 ROOT = Path(__file__).resolve().parents[2]
 CRATE = "millpond/records/scan"
 LIBRARY = "millpond/records/_scan.so"
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-HAS_CARGO = shutil.which("cargo") is not None
+HAS_CARGO = can_compile()
 NO_CARGO = "no cargo is on the PATH"
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +13,7 @@ import pytest
 
 from millpond.records import Decoder, fastest_way, scan_library
 from millpond.records.scan_library import LIBRARY, UnavailableError, is_available, library
+from tests.cargo import can_compile
 from tests.unit.test_config import problems
 
 Use = Callable[[Path], None]
@@ -34,8 +33,7 @@ def use_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Use]:
 
 def test_it_is_there_where_it_can_be_built() -> None:
     """Else all tests of it would be gone, and nobody would know."""
-    can_be_built = shutil.which("cargo") is not None or "MILLPOND_REQUIRE_SCAN" in os.environ
-    assert is_available() or not can_be_built, f"{LIBRARY} is missing: make install"
+    assert is_available() or not can_compile(), f"{LIBRARY} is missing: make install"
     assert ("compiled" if is_available() else "python") == fastest_way()
 
 
