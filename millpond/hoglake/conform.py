@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
-from pyhoglake import TableInfo
+from pyhoglake import Column, TableInfo
 from pyhoglake.types import columns_to_arrow_schema
 
 from millpond.errors import Fatal
@@ -53,6 +53,27 @@ def columns_of(info: TableInfo, refused: frozenset[str] = frozenset()) -> Column
         frozenset(field.name for field in fields if not field.nullable),
         refused,
     )
+
+
+def check_can_be_written(info: TableInfo) -> None:
+    """Make sure that files of these columns can be registered.
+
+    The client numbers the fields inside a map otherwise in a file than the catalog does, and refuses to
+    register it: every flush would fail, with words that name no column.
+
+    Raises:
+        Fatal: names each column that holds a map.
+    """
+    names = [column.name for column in info.columns if _holds_a_map(column)]
+    if names:
+        raise Fatal(
+            f"table {info.namespace}.{info.name} has columns that no file can be registered for, because "
+            f"they hold maps: {', '.join(names)}. Drop them from the table, or write to another one"
+        )
+
+
+def _holds_a_map(column: Column) -> bool:
+    return column.type == "map" or any(map(_holds_a_map, column.children or ()))
 
 
 def conform(table: pa.Table, info: TableInfo) -> Conformed:

@@ -8,7 +8,7 @@ from pyhoglake import Catalog, NotFoundError, Table, TableInfo
 from millpond.deadline import Clock
 from millpond.errors import Fatal, Retryable
 from millpond.hoglake.client import CatalogClient
-from millpond.hoglake.conform import columns_of
+from millpond.hoglake.conform import check_can_be_written, columns_of
 from millpond.hoglake.evolve import create_table, evolve, namespace_of, reconcile
 from millpond.hoglake.fixed_columns import check_fixed_columns, check_none_refused
 from millpond.hoglake.identity import Destination
@@ -130,6 +130,7 @@ class LiveTable:
 
     def _adopt(self, handle: Table, info: TableInfo, refused: frozenset[str] = frozenset()) -> Shape:
         """Every door a table comes through leads here."""
+        check_can_be_written(info)
         check_fixed_columns(info, self._fixed_columns)
         if self._layout is not None:
             info = reconcile(handle, info, self._layout)

@@ -171,6 +171,40 @@ def test_a_table_laid_out_otherwise_stops_the_start(
         Writer(lake, **{variable: text})
 
 
+def make_table_with(lake: Lake, **columns: pa.DataType) -> None:
+    """As another program makes it."""
+    lake.client.catalog("lake").create_namespace("main")
+    fields = {"n": pa.int64(), **columns, "_inserted_at": pa.timestamp("us", "UTC")}
+    lake.client.catalog("lake").namespace("main").create_table("events", pa.schema(fields.items()))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.map_(pa.string(), pa.int64()),
+        pa.list_(pa.struct([("x", pa.map_(pa.string(), pa.string()))])),
+    ],
+    ids=str,
+)
+def test_a_table_with_a_column_that_no_file_can_be_registered_for_stops_the_start(
+    lake: Lake, kind: pa.DataType
+) -> None:
+    make_table_with(lake, tags=kind)
+    with pytest.raises(Fatal, match=r"main\.events has columns .* maps: tags\. Drop them"):
+        Writer(lake, HOGLAKE_PARTITION_BY="").sink.columns()
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.list_(pa.int64()), pa.struct([("x", pa.list_(pa.string()))]), pa.binary()], ids=str
+)
+def test_a_table_with_other_columns_that_records_cannot_fill_is_written_to(
+    lake: Lake, kind: pa.DataType
+) -> None:
+    make_table_with(lake, tags=kind)
+    Writer(lake, HOGLAKE_PARTITION_BY="").write(flush_of([1]))
+    assert [(1, None)] == [(row["n"], row["tags"]) for row in lake.rows()]
+
+
 def test_a_store_that_takes_no_writes_stops_the_start(lake: Lake) -> None:
     lake.store.failures.append(denied())
     with pytest.raises(Fatal, match=r"s3://lake/data/_millpond/probe of catalog 'lake' .* s3:PutObject"):
