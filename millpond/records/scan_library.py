@@ -45,7 +45,7 @@ MODES: dict[str, tuple[int, pa.DataType | None]] = {
     "empty": (7, None),
     "ignored": (8, None),
 }
-"""What a column takes (`Mode` in scan/src/scanner.rs), and the type of the array it becomes."""
+"""What a column takes (`Mode` in scan/src/mode.rs), and the type of the array it becomes."""
 
 
 class UnavailableError(Exception):

@@ -2,7 +2,9 @@
 //!
 //! A scanner is used by one thread at a time. A call that meets a fault of this crate comes back with
 //! `FAULT`; the scanner is good for the next batch, and `millpond_scan_fault` has the words.
-#![allow(unsafe_code)]
+//!
+//! Pointers of a caller are held no longer than the call.
+#![allow(unsafe_code, reason = "the border: pointers of a C caller become slices here")]
 
 use std::cell::RefCell;
 use std::panic::{catch_unwind, set_hook, take_hook, AssertUnwindSafe};
@@ -10,9 +12,10 @@ use std::slice::{from_raw_parts, from_raw_parts_mut};
 use std::sync::Once;
 
 use crate::batch::OddMember;
-use crate::scanner::{Mode, Scanner};
+use crate::mode::Mode;
+use crate::scanner::Scanner;
 
-/// The version of all of this; a caller made for another one has to do without.
+/// Goes up with every change of what is declared here; a caller made for another version does not call it.
 const ABI: u32 = 1;
 
 const DONE: i32 = 0;
@@ -30,7 +33,9 @@ thread_local! {
 pub struct Summary {
     /// Records taken, each of which is a row.
     pub rows: u64,
+    /// Records declined.
     pub declined: u64,
+    /// Members of another type than their column, in records taken.
     pub odd: u64,
     /// Bytes of memory that `millpond_scan_fill` needs.
     pub size: u64,
@@ -48,12 +53,13 @@ pub struct Buffers {
 }
 
 /// The version of this interface.
+#[must_use]
 #[no_mangle]
 pub extern "C" fn millpond_scan_abi() -> u32 {
     ABI
 }
 
-/// A scanner of `count` keys; null where a mode is unknown or an allocation failed.
+/// A scanner of `count` keys; null where a mode is unknown, or this crate met a fault.
 ///
 /// # Safety
 /// `names` has the keys one after the other, and `lengths` and `modes` an entry for each.
@@ -66,6 +72,8 @@ pub unsafe extern "C" fn millpond_scan_new(
 ) -> *mut Scanner {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
+        // The usual one writes to stderr, where the service writes one JSON object a line. A library like this
+        // has a hook of its own, so that no other one's panics are meant.
         let usual = take_hook();
         set_hook(Box::new(move |fault| {
             LAST_FAULT.set(fault.to_string());
@@ -76,8 +84,10 @@ pub unsafe extern "C" fn millpond_scan_new(
     });
     let scanner = catch_unwind(|| {
         let count = usize::try_from(count).ok()?;
+        // SAFETY: there is an entry for each of `count` keys, as asked for above.
         let (lengths, modes) = unsafe { (slice(lengths, count), slice(modes, count)) };
         let total = usize::try_from(lengths.iter().sum::<u64>()).ok()?;
+        // SAFETY: the keys stand there one after the other, and are as long as `lengths` says.
         let mut names = unsafe { slice(names, total) };
         let mut columns = Vec::with_capacity(count);
         for (length, mode) in lengths.iter().zip(modes) {
@@ -97,6 +107,7 @@ pub unsafe extern "C" fn millpond_scan_new(
 #[no_mangle]
 pub unsafe extern "C" fn millpond_scan_free(scanner: *mut Scanner) {
     if !scanner.is_null() {
+        // SAFETY: `millpond_scan_new` made it by `Box::into_raw`, and nobody else has it.
         drop(unsafe { Box::from_raw(scanner) });
     }
 }
@@ -115,13 +126,18 @@ pub unsafe extern "C" fn millpond_scan_read(
     summary: *mut Summary,
 ) -> i32 {
     guarded(|| {
+        // SAFETY: null or a scanner, which one thread at a time uses.
         let scanner = unsafe { scanner.as_mut() }?;
+        // SAFETY: `data` has `size` bytes, as asked for above.
         let data = unsafe { slice(data, usize::try_from(size).ok()?) };
+        // SAFETY: there is an entry for each of `count` records.
         let lengths = unsafe { slice(lengths, usize::try_from(count).ok()?) };
         scanner.scan(data, lengths)?;
         let (_, size) = scanner.places()?;
         let batch = &scanner.batch;
-        *unsafe { summary.as_mut() }? = Summary {
+        // SAFETY: null or memory of the caller, of this type and lent to this call alone.
+        let summary = unsafe { summary.as_mut() }?;
+        *summary = Summary {
             rows: batch.rows() as u64,
             declined: batch.declined.len() as u64,
             odd: batch.odd.len() as u64,
@@ -148,12 +164,16 @@ pub unsafe extern "C" fn millpond_scan_fill(
     odd: *mut OddMember,
 ) -> i32 {
     guarded(|| {
+        // SAFETY: null or a scanner, which one thread at a time uses.
         let scanner = unsafe { scanner.as_ref() }?;
         let batch = &scanner.batch;
+        // SAFETY: `data` has `size` bytes, as asked for above.
         let data = unsafe { slice(data, usize::try_from(size).ok()?) };
+        // SAFETY: `out` has `room` bytes, lent to this call alone, and each is written before it is read.
         let out = unsafe { slice_mut(out, usize::try_from(room).ok()?) };
         scanner.fill(data, out)?;
         let (places, _) = scanner.places()?;
+        // SAFETY: there is an entry for each column, and each column has a place.
         let buffers = unsafe { slice_mut(buffers, places.len()) };
         for (buffers, place) in buffers.iter_mut().zip(&places) {
             let pair = |(begin, size): (usize, usize)| [begin as u64, size as u64];
@@ -164,7 +184,9 @@ pub unsafe extern "C" fn millpond_scan_fill(
                 nulls: place.nulls as u64,
             };
         }
+        // SAFETY: the caller has room for as many as the summary of this batch said.
         unsafe { slice_mut(declined, batch.declined.len()) }.copy_from_slice(&batch.declined);
+        // SAFETY: the same.
         unsafe { slice_mut(odd, batch.odd.len()) }.copy_from_slice(&batch.odd);
         Some(())
     })
@@ -176,6 +198,7 @@ pub unsafe extern "C" fn millpond_scan_fill(
 /// `out` has `room` bytes.
 #[no_mangle]
 pub unsafe extern "C" fn millpond_scan_fault(out: *mut u8, room: u64) -> u64 {
+    // SAFETY: `out` has `room` bytes, as asked for above.
     let out = unsafe { slice_mut(out, usize::try_from(room).unwrap_or(0)) };
     let words = LAST_FAULT.take();
     let length = words.len().min(out.len());
@@ -183,6 +206,7 @@ pub unsafe extern "C" fn millpond_scan_fault(out: *mut u8, room: u64) -> u64 {
     length as u64
 }
 
+/// No panic may pass the border. What one leaves behind is sound: each batch begins by forgetting the last.
 fn guarded(call: impl FnOnce() -> Option<()>) -> i32 {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Some(())) => DONE,
@@ -197,6 +221,7 @@ unsafe fn slice<'a, T>(pointer: *const T, count: usize) -> &'a [T] {
     if count == 0 {
         return &[];
     }
+    // SAFETY: `count` is not zero, and for all others the caller promises what this asks for.
     unsafe { from_raw_parts(pointer, count) }
 }
 
@@ -206,10 +231,12 @@ unsafe fn slice_mut<'a, T>(pointer: *mut T, count: usize) -> &'a mut [T] {
     if count == 0 {
         return &mut [];
     }
+    // SAFETY: `count` is not zero, and for all others the caller promises what this asks for.
     unsafe { from_raw_parts_mut(pointer, count) }
 }
 
 #[cfg(test)]
+#[allow(clippy::undocumented_unsafe_blocks, reason = "what is lent stands in the same line")]
 mod tests {
     use super::*;
 

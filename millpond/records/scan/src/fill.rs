@@ -2,7 +2,8 @@
 
 use crate::batch::{Count, Member, Value};
 use crate::json::unescaped;
-use crate::scanner::{Mode, Scanner};
+use crate::mode::Mode;
+use crate::scanner::Scanner;
 
 /// Buffers begin at multiples of this, as the format asks for.
 const ALIGNED: usize = 64;
@@ -86,7 +87,9 @@ impl Scanner {
         for (column, count) in self.columns.iter().zip(&self.batch.counts) {
             let layout = Layout::of(column.mode);
             let (values, text) = layout.sizes(rows, *count);
-            i32::try_from(text).ok()?;
+            if i32::try_from(text).is_err() {
+                return None;
+            }
             let nulls = rows - count.values;
             let bits = if nulls > 0 && layout.has_nulls() { rows.div_ceil(8) } else { 0 };
             places.push(Place { validity: next(bits), values: next(values), text: next(text), nulls });
@@ -240,7 +243,6 @@ fn put_without_spaces(out: &mut [u8], bytes: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scanner::Mode;
 
     const KEYS: [(&str, Mode); 6] = [
         ("i", Mode::Int64),
@@ -334,12 +336,12 @@ mod tests {
                     for _ in 0..any(&mut seed) % 3 {
                         let begin = any(&mut seed) % record.len();
                         let end = (begin + any(&mut seed) % 4).min(record.len());
-                        record.splice(begin..end, PARTS[any(&mut seed) % PARTS.len()].iter().copied());
+                        drop(record.splice(begin..end, PARTS[any(&mut seed) % PARTS.len()].iter().copied()));
                     }
                     record
                 })
                 .collect();
-            filled(&mut scanner, &records.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            let _columns = filled(&mut scanner, &records.iter().map(Vec::as_slice).collect::<Vec<_>>());
             assert_eq!(records.len(), scanner.batch.rows() + scanner.batch.declined.len());
             taken += scanner.batch.rows();
         }

@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
         }
         Some(match count {
             ..=18 => {
-                #[allow(clippy::cast_possible_wrap)] // below 10^18
+                #[allow(clippy::cast_possible_wrap, reason = "below 10^18")]
                 let magnitude = magnitude as i64;
                 Number::Integer(if is_negative { -magnitude } else { magnitude })
             }
@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
                 if reader.token()? != b'"' {
                     return None;
                 }
-                reader.string()?;
+                let _key = reader.string()?;
                 reader.expect(b':')?;
                 reader.value(levels)
             }),
@@ -228,7 +228,9 @@ pub fn parsed<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// The first byte of a record's text that ends a run of plain ones has its high bit set; others above it may.
+/// The lowest high bit that is set is that of the first quote, backslash or control character.
+///
+/// Bits above it say nothing: a borrow may have come from below.
 #[inline]
 const fn special_bytes(word: u64) -> u64 {
     let quote = word ^ (ONES * b'"' as u64);

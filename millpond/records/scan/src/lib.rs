@@ -6,9 +6,13 @@
 //! Two passes over a batch. The first checks the records and notes where each member stands, so that the size
 //! of every column is known; the second writes the columns into memory of the caller.
 
+#[cfg(target_endian = "big")]
+compile_error!("values are written as Arrow has them on little-endian machines");
+
 mod batch;
 mod fill;
 mod json;
+mod mode;
 mod scanner;
 
 pub mod ffi;

@@ -2,56 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::batch::{Batch, Member, OddMember, Value};
-use crate::json::{parsed, Number, Reader, Text};
-
-/// No integer beyond this size can be told from its neighbour once it is a double.
-const EXACT_IN_DOUBLE: u64 = (1 << 53) - 1;
-
-/// What a column takes. Null and a member that is not there are the same, and every column takes them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Booleans; others are odd members.
-    Bool,
-    /// Integers inside int64; others are odd members.
-    Int64,
-    /// Fractions and integers that a double holds exactly; others are odd members.
-    Float64,
-    /// The characters of strings; others are odd members.
-    String,
-    /// The characters of strings; a record with anything else is declined.
-    StringOnly,
-    /// Any value: the characters of a string, else its JSON text without white space between tokens.
-    Text,
-    /// JSON text of scalars that are strings or numbers inside double, `null` included; others are declined.
-    Scalar,
-    /// Null alone; a record with anything else is declined.
-    Empty,
-    /// Any value, and none is kept, but that it came, null as well.
-    Ignored,
-}
-
-impl Mode {
-    /// The mode by its number, in the order above.
-    pub const fn of(number: u8) -> Option<Self> {
-        Some(match number {
-            0 => Self::Bool,
-            1 => Self::Int64,
-            2 => Self::Float64,
-            3 => Self::String,
-            4 => Self::StringOnly,
-            5 => Self::Text,
-            6 => Self::Scalar,
-            7 => Self::Empty,
-            8 => Self::Ignored,
-            _ => return None,
-        })
-    }
-
-    const fn may_be_odd(self) -> bool {
-        matches!(self, Self::Bool | Self::Int64 | Self::Float64 | Self::String)
-    }
-}
+use crate::batch::{Batch, Member, OddMember};
+use crate::json::{Reader, Text};
+use crate::mode::Mode;
 
 /// One key and its column.
 #[derive(Debug)]
@@ -132,7 +85,9 @@ impl Scanner {
     }
 
     fn record(&mut self, bytes: &[u8], start: usize, record: u32) -> Option<()> {
-        std::str::from_utf8(bytes).ok()?;
+        if std::str::from_utf8(bytes).is_err() {
+            return None;
+        }
         self.records += 1;
         let mut reader = Reader::new(bytes);
         reader.expect(b'{')?;
@@ -202,60 +157,21 @@ impl Scanner {
     fn member(&mut self, reader: &mut Reader, column: usize, offset: usize, record: u32) -> Option<()> {
         let mode = self.columns[column].mode;
         let first = reader.token()?;
-        let (begin, spaces) = (reader.at, reader.spaces);
-        let (value, start, end) = match first {
-            b'"' => {
-                let text = reader.string()?;
-                match mode {
-                    Mode::Scalar => (Some(Value::Text), begin, reader.at),
-                    _ => (string_in(mode, text), text.start, text.end),
-                }
-            }
-            b'n' => {
-                reader.word(b"null")?;
-                if mode != Mode::Ignored {
-                    return Some(());
-                }
-                (Some(Value::Ignored), begin, reader.at)
-            }
-            b't' | b'f' => {
-                let is_true = first == b't';
-                reader.word(if is_true { b"true" } else { b"false" })?;
-                let value = match mode {
-                    Mode::Bool => Some(Value::Bool(is_true)),
-                    _ => text_in(mode),
-                };
-                (value, begin, reader.at)
-            }
-            b'{' | b'[' => {
-                reader.nested()?;
-                let value = match (mode, reader.spaces - spaces) {
-                    (Mode::Scalar, _) => None,
-                    (Mode::Text, spaces @ 1..) => {
-                        Some(Value::Spaced(u32::try_from(reader.at - begin - spaces).ok()?))
-                    }
-                    _ => text_in(mode),
-                };
-                (value, begin, reader.at)
-            }
-            _ => {
-                let number = reader.number()?;
-                (number_in(mode, number, &reader.bytes[begin..reader.at]), begin, reader.at)
-            }
-        };
+        if first == b'n' && mode != Mode::Ignored {
+            return reader.word(b"null");
+        }
+        let begin = reader.at;
+        let (value, start, end) = mode.read(reader, first)?;
         let place = |at: usize| u32::try_from(offset + at).ok();
-        let number = u32::try_from(column).ok()?;
+        let column = u32::try_from(column).ok()?;
         match value {
-            Some(value) => self.batch.members.push(Member {
-                column: number,
-                start: place(start)?,
-                end: place(end)?,
-                value,
-            }),
+            Some(value) => {
+                self.batch.members.push(Member { column, start: place(start)?, end: place(end)?, value });
+            }
             None if mode.may_be_odd() => self.batch.odd.push(OddMember {
                 record,
                 row: u32::try_from(self.batch.ends.len()).ok()?,
-                column: number,
+                column,
                 start: place(begin)?,
                 end: place(reader.at)?,
             }),
@@ -268,44 +184,6 @@ impl Scanner {
 /// Whether a key stands in JSON as its characters are.
 fn is_written_as_it_is(name: &[u8]) -> bool {
     !name.iter().any(|byte| matches!(byte, 0..=0x1f | b'"' | b'\\'))
-}
-
-fn string_in(mode: Mode, text: Text) -> Option<Value> {
-    match mode {
-        Mode::String | Mode::StringOnly | Mode::Text if text.is_escaped() => {
-            Some(Value::Escaped(u32::try_from(text.length).ok()?))
-        }
-        Mode::String | Mode::StringOnly | Mode::Text => Some(Value::Text),
-        Mode::Ignored => Some(Value::Ignored),
-        _ => None,
-    }
-}
-
-/// Where only the text of a value that is no string is of use.
-fn text_in(mode: Mode) -> Option<Value> {
-    match mode {
-        Mode::Text | Mode::Scalar => Some(Value::Text),
-        Mode::Ignored => Some(Value::Ignored),
-        _ => None,
-    }
-}
-
-#[inline]
-fn number_in(mode: Mode, number: Number, text: &[u8]) -> Option<Value> {
-    match (mode, number) {
-        (Mode::Int64, Number::Integer(integer)) => Some(Value::Int64(integer)),
-        (Mode::Float64, Number::Integer(integer)) if integer.unsigned_abs() <= EXACT_IN_DOUBLE => {
-            #[allow(clippy::cast_precision_loss)] // none, as just seen
-            Some(Value::Float64(integer as f64))
-        }
-        (Mode::Float64, Number::Fraction) => finite(text).map(Value::Float64),
-        (Mode::Scalar, Number::Fraction | Number::BeyondInt64) => finite(text).map(|_| Value::Text),
-        _ => text_in(mode),
-    }
-}
-
-fn finite(text: &[u8]) -> Option<f64> {
-    parsed(text).filter(|number: &f64| number.is_finite())
 }
 
 #[cfg(test)]
