@@ -27,11 +27,11 @@ Build = Callable[[Sequence[Any]], Built]
 
 def of_texts(kind: pa.DataType) -> Build:
     """The builder of a column whose members come as the text they stand in."""
-    return lambda members: of_given(kind, texts(members))
+    return lambda members: from_array(kind, texts(members))
 
 
-def of_given(kind: pa.DataType, given: pa.Array) -> Built:
-    """A column made of texts, each of which is all that its member says."""
+def from_array(kind: pa.DataType, given: pa.Array) -> Built:
+    """A column made of an array that has its type already, or of texts that are all their members say."""
     if given.type == kind:
         return given, ()
     return _told_apart(given.cast(kind) if is_text(kind) else convert(given, kind), given)
@@ -85,7 +85,7 @@ def _doubles(values: Sequence[Any]) -> Built:
 
 
 def _from_strings(kind: pa.DataType, values: Sequence[Any]) -> Built:
-    return of_given(kind, pa.array(values, pa.string()))
+    return from_array(kind, pa.array(values, pa.string()))
 
 
 def _from_scalars(kind: pa.DataType, unit: int | None, values: Sequence[Any]) -> Built:

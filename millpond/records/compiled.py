@@ -1,23 +1,25 @@
 """The common case without an object for each member: columns written straight from the bytes of the records.
 
-The same as `fast`, and quicker. It knows only columns that have a type, which all but the first records of
-a table's columns meet; records of others, and batches beyond its sizes, are read by `fast`.
+The same as `fast`, and quicker, for columns that have their type. While one has none, as a key that is new,
+and where a batch is too large for it, `fast` reads.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millpond.records.builders import Built, of_given, of_scalars
-from millpond.records.fast import Column, FastParser, Parsed, without_value
+from millpond.records.builders import Built, from_array, of_scalars
+from millpond.records.fast import FastParser
 from millpond.records.members import Texts, value_of
 from millpond.records.mend import OddMember, held_of
+from millpond.records.parsed import Column, Parsed
 from millpond.records.scan_library import OddAt, ScanFaultError, Scanner
 
 _PLAIN = {pa.int64(): "int64", pa.float64(): "float64", pa.bool_(): "bool", pa.string(): "string"}
@@ -32,10 +34,14 @@ def can_read(columns: Mapping[str, Column]) -> bool:
 
 
 class CompiledParser:
-    """Reads records that have no other keys than those of `columns`; `can_read` says which it takes."""
+    """Reads records that have no other keys than those of `columns`."""
 
     def __init__(self, columns: Mapping[str, Column]) -> None:
-        """Without a library for it: `UnavailableError`."""
+        """The columns are such as it `can_read`.
+
+        Raises:
+            UnavailableError: there is no compiled decoder here.
+        """
         self._columns = dict(columns)
         self._names = list(columns)
         self._scanner = Scanner(self._names, list(map(_mode, columns.values())))
@@ -53,30 +59,28 @@ class CompiledParser:
         arrays = {
             name: array for name, array in zip(self._names, scanned.arrays, strict=True) if array is not None
         }
-        misfits = self._mend(arrays, scanned.odd, texts)
-        lost = {member.index for member in misfits if rejects_misfits and not member.fits}
-        odd = {one.row for one in scanned.odd if one.record in lost}
+        odd = self._mend(arrays, scanned.odd, texts)
+        doubtful: set[int] = set()
         for name, array in arrays.items():
             arrays[name], numbers = _finished(self._columns[name], array)
-            odd.update(numbers)
-        odd |= without_value(self._columns, arrays)
-        parsed = Parsed(arrays, {}, {}, self._left_out(scanned.came), scanned.declined, misfits)
-        return parsed.without(odd, len(values))
+            doubtful.update(numbers)
+        parsed = Parsed(arrays, {}, {}, self._left_out(scanned.came), scanned.declined, odd)
+        return parsed.without(doubtful, self._columns, len(values), rejects_misfits=rejects_misfits)
 
     def _mend(self, arrays: dict[str, pa.Array], odd: Iterable[OddAt], texts: Texts) -> list[OddMember]:
         """Put what plain columns hold of odd members in their place; the others have nothing there yet."""
         by_column: dict[int, list[OddAt]] = defaultdict(list)
         for one in odd:
             by_column[one.column].append(one)
-        misfits: list[OddMember] = []
+        members: list[OddMember] = []
         for number in sorted(by_column):
             name, ones = self._names[number], by_column[number]
             came = [value_of(msgspec.Raw(one.text)) for one in ones]
             held, told = held_of(name, came, arrays[name].type, [one.record for one in ones], texts)
             if held.null_count < len(held):
-                arrays[name] = _with(arrays[name], [one.row for one in ones], held)
-            misfits += told
-        return misfits
+                arrays[name] = _with(arrays[name], {one.row for one in ones}, held)
+            members += told
+        return members
 
     def _left_out(self, came: Sequence[bool]) -> frozenset[str]:
         return frozenset(
@@ -92,19 +96,18 @@ def _mode(column: Column) -> str:
     return _MODES[column.reading]
 
 
-def _with(array: pa.Array, rows: Collection[int], values: pa.Array) -> pa.Array:
-    """The array with other values in these rows."""
-    places = list(range(len(array)))
-    for number, row in enumerate(rows):
-        places[row] = len(array) + number
-    return pa.concat_arrays([array, values]).take(pa.array(places, pa.int64()))
+def _with(array: pa.Array, rows: AbstractSet[int], values: pa.Array) -> pa.Array:
+    """The array with other values in these rows, one after the other."""
+    return pc.replace_with_mask(
+        array, pa.array([row in rows for row in range(len(array))], pa.bool_()), values
+    )
 
 
 def _finished(column: Column, array: pa.Array) -> Built:
     """The column in its type, and the rows that the careful way has to look at."""
     if column.reading == "scalar":
         return of_scalars(column.kind, column.unit)(_scalars(array))
-    return of_given(column.kind, array)
+    return from_array(column.kind, array)
 
 
 def _scalars(texts: pa.Array) -> list[Any]:

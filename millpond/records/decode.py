@@ -12,7 +12,6 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from millpond.records.columns import build_column, column_of, text_column
-from millpond.records.fast import Parsed
 from millpond.records.keys import Keys
 from millpond.records.members import (
     DEEPEST,
@@ -26,6 +25,7 @@ from millpond.records.mend import OddMember
 from millpond.records.merge import Merge
 from millpond.records.misfits import NAMED_DETAILS, Misfit, Notes
 from millpond.records.names import INSERTED_AT, LONGEST
+from millpond.records.parsed import Parsed
 from millpond.records.scan_library import is_available, library
 
 __all__ = ["Decoded", "Decoder", "Limits", "Misfit", "Way", "decode", "fastest_way"]
@@ -97,7 +97,7 @@ class Decoder:
     ) -> None:
         """`way`: how records are read whose members are of the types their columns have; by default the
         fastest there is. All others are read with care. `on_fault` hears, in words for the log, when the
-        compiled reader failed; nothing is lost by that, and it is not used again.
+        compiled decoder failed; nothing is lost by that, and it is not used again.
 
         Raises:
             UnavailableError: the compiled way is asked for, and is not there.
@@ -108,7 +108,7 @@ class Decoder:
         self.way: Way = way or fastest_way()
         self._on_fault = on_fault
         if self.way == "compiled":
-            library()
+            library()  # what is missing is told now, and not by the first batch
         self._keys = Keys(
             pins,
             taken,

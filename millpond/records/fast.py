@@ -7,35 +7,21 @@ A record is mended where only members of plain columns have another type: the ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import UNSET
 
 from millpond.records.builders import NULL, Build, of_own_type, of_scalars, of_texts, texts
-from millpond.records.columns import is_text
 from millpond.records.members import Texts, are_utf8, value_of
-from millpond.records.mend import OddMember, is_plain, mend
-from millpond.records.pins import TIMESTAMPTZ
+from millpond.records.mend import is_plain, mend
+from millpond.records.parsed import JSON_TYPES, Column, Parsed, Reading
 
-Reading = Literal["strict", "scalar", "raw", "free", "free_raw", "empty", "thrown_away"]
-"""How a key is read: as its column's one JSON type, as any JSON scalar, or as the text it stands in; where
-the column has no type yet, as a scalar or as text that is kept; as null alone; or in full and thrown away."""
-
-_STRICT: dict[pa.DataType, Any] = {
-    pa.int64(): int | None,
-    pa.float64(): float | None,
-    pa.bool_(): bool | None,
-    pa.string(): str | None,
-    TIMESTAMPTZ: str | None,
-    pa.uuid(): str | None,
-}
 _SCALAR = bool | int | float | str | None
 
 _PARSED_AS: dict[Reading, Any] = {
@@ -46,121 +32,15 @@ _PARSED_AS: dict[Reading, Any] = {
     "empty": None,
     "thrown_away": Any,
 }
-_DEFAULTS = {"raw": NULL, "free_raw": NULL, "thrown_away": UNSET}
+_DEFAULTS: dict[Reading, Any] = {"raw": NULL, "free_raw": NULL, "thrown_away": UNSET}
+"""What stands for a member that did not come, where it is not None."""
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One key, and the column it is read into. `unit` as in `convert`; `is_required`: null is no value."""
-
-    kind: pa.DataType | None
-    reading: Reading
-    unit: int | None = None
-    is_required: bool = False
-
-    @property
-    def parsed_as(self) -> Any:
-        """What the parser is told to expect."""
-        if self.reading == "strict":
-            return _STRICT[self.kind]
-        return _PARSED_AS[self.reading]
-
-    @property
-    def is_free(self) -> bool:
-        """Whether the column has no type yet."""
-        return self.reading in {"free", "free_raw"}
-
-    @property
-    def default(self) -> Any:
-        """What stands for a member that did not come."""
-        return _DEFAULTS.get(self.reading)
-
-
-def reading_of(kind: pa.DataType) -> Reading | None:
-    """How members of a column of this type are read at first; None where only the careful way does it."""
-    if kind in _STRICT:
-        return "strict"
-    if is_text(kind) or pa.types.is_decimal(kind):
-        return "raw"
-    return None if pa.types.is_nested(kind) or kind == pa.json_() else "scalar"
-
-
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """What was read of the records taken, in their order; `declined` are the indices of the others.
-
-    `arrays` are the columns that have a type, `free` the values of those that have none yet, and `nested`
-    the texts of those that came with nothing but objects and arrays. `left_out` are the keys thrown away
-    that came at all, and `odd` the members that no plain column is made for, whatever it holds of them now.
-    `fault` says why a reader that has a fault read nothing.
-    """
-
-    arrays: Mapping[str, pa.Array]
-    nested: Mapping[str, pa.Array]
-    free: Mapping[str, Sequence[Any]]
-    left_out: frozenset[str]
-    declined: Sequence[int]
-    odd: Sequence[OddMember] = ()
-    fault: str | None = None
-
-    @classmethod
-    def nothing(cls, values: Sequence[bytes], fault: str | None = None) -> Parsed:
-        """None of these taken."""
-        return cls({}, {}, {}, frozenset(), range(len(values)), fault=fault)
-
-    @property
-    def new(self) -> list[str]:
-        """The columns without a type."""
-        return [*self.free, *self.nested]
-
-    def has_value(self, name: str) -> bool:
-        """Whether a column without a type holds any."""
-        if name in self.nested:
-            return bool(self.nested[name].null_count < len(self.nested[name]))
-        return any(value is not None for value in self.free.get(name, ()))
-
-    def values(self, name: str) -> Sequence[Any]:
-        """Those of a column without a type, as `read_members` has them; none where it is not known."""
-        if name in self.nested:
-            return [{} if is_there else None for is_there in self.nested[name].is_valid().to_pylist()]
-        return self.free.get(name, ())
-
-    def without(self, rows: Collection[int], total: int) -> Parsed:
-        """The same, but with these rows among the declined of so many values."""
-        if not rows:
-            return self
-        is_declined = set(self.declined)
-        taken = [index for index in range(total) if index not in is_declined]
-        declined = sorted([*self.declined, *(taken[number] for number in rows)])
-        kept = [number for number in range(len(taken)) if number not in rows]
-        chosen = pa.array(kept, pa.int64())
-        is_declined = set(declined)
-        return replace(
-            self,
-            arrays={name: array.take(chosen) for name, array in self.arrays.items()},
-            free={name: [came[number] for number in kept] for name, came in self.free.items()},
-            declined=declined,
-            odd=[member for member in self.odd if member.index not in is_declined],
-        )
-
-
-class Parser(Protocol):
-    """Reads records that have no other keys than those it was made for."""
-
-    def parse(self, values: Sequence[bytes], texts: Texts, *, rejects_misfits: bool = False) -> Parsed:
-        """Every value as a row, or declined. Never raises."""
-        ...
-
-
-def without_value(columns: Mapping[str, Column], arrays: Mapping[str, pa.Array]) -> set[int]:
-    """The rows without a value in a column that may not be null."""
-    odd: set[int] = set()
-    for name, array in arrays.items():
-        if columns[name].is_required and array.null_count:
-            odd.update(pc.indices_nonzero(array.is_null()).to_pylist())
-    return odd
+def _parsed_as(column: Column) -> Any:
+    """What the parser is told to expect."""
+    return JSON_TYPES[column.kind] | None if column.reading == "strict" else _PARSED_AS[column.reading]
 
 
 class FastParser:
@@ -173,24 +53,23 @@ class FastParser:
             for name, column in columns.items()
             if column.reading == "strict" and is_plain(column.kind)
         }
-        self._passes_over = any(column.parsed_as is msgspec.Raw for column in columns.values())
-        self._read = self._decoder({name: column.parsed_as for name, column in columns.items()})
+        self._passes_over = any(_parsed_as(column) is msgspec.Raw for column in columns.values())
+        self._read = self._decoder({name: _parsed_as(column) for name, column in columns.items()})
         self._builders = {name: build for name, column in columns.items() if (build := _builder(column))}
 
     def parse(self, values: Sequence[bytes], texts: Texts, *, rejects_misfits: bool = False) -> Parsed:
         """Every value as a row, or declined. Never raises."""
         rows, declined, mended = self._rows(self._in_utf8(values))
         members = self._transposed(rows)
-        misfits = list(mend(members, self._plain, mended, texts))
-        lost = {member.index for member in misfits if rejects_misfits and not member.fits}
-        odd = {number for number, index in mended.items() if index in lost}
+        odd = list(mend(members, self._plain, mended, texts))
+        doubtful: set[int] = set()
         arrays: dict[str, pa.Array] = {}
         for name, build in self._builders.items():
             arrays[name], numbers = build(members[name])
-            odd.update(numbers)
-        odd |= without_value(self._columns, arrays)
+            doubtful.update(numbers)
         free = {name: members[name] for name, column in self._columns.items() if column.is_free}
-        parsed = Parsed(arrays, {}, free, self._left_out(rows), declined, misfits).without(odd, len(values))
+        parsed = Parsed(arrays, {}, free, self._left_out(rows), declined, odd)
+        parsed = parsed.without(doubtful, self._columns, len(values), rejects_misfits=rejects_misfits)
         nested = {n: cut for n, came in parsed.free.items() if (cut := self._nested(n, came)) is not None}
         others = {n: self._values(n, came) for n, came in parsed.free.items() if n not in nested}
         return replace(parsed, nested=nested, free=others)
@@ -198,14 +77,17 @@ class FastParser:
     @cached_property
     def _read_any(self) -> Callable[[bytes], Any]:
         """The same, but with members of any type in plain columns."""
-        kinds = {name: column.parsed_as for name, column in self._columns.items()}
+        kinds = {name: _parsed_as(column) for name, column in self._columns.items()}
         return self._decoder(kinds | dict.fromkeys(self._plain, Any))
 
     def _decoder(self, kinds: Mapping[str, Any]) -> Callable[[bytes], Any]:
         fields = {f"c{number}": name for number, name in enumerate(kinds)}
         struct = msgspec.defstruct(
             "Record",
-            [(field, kinds[name], self._columns[name].default) for field, name in fields.items()],
+            [
+                (field, kinds[name], _DEFAULTS.get(self._columns[name].reading))
+                for field, name in fields.items()
+            ],
             rename=fields,
             forbid_unknown_fields=True,
             gc=False,

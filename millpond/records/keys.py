@@ -11,9 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from millpond.records.compiled import CompiledParser, can_read
-from millpond.records.fast import Column, FastParser, Parser, Reading, reading_of
+from millpond.records.fast import FastParser
 from millpond.records.members import Refusal, read_members
 from millpond.records.names import INSERTED_AT, LONGEST, is_usable, unusable
+from millpond.records.parsed import Column, Parser, Reading, reading_of
 from millpond.records.pins import PIN_ARROW_TYPES, PIN_UNITS, TIMESTAMPTZ
 
 FAST_COLUMNS = 500
@@ -194,7 +195,7 @@ class Keys:
                 self._parser = None
 
     def do_without_compiled(self) -> None:
-        """From now on the compiled reader is not used."""
+        """From now on the compiled decoder is not used."""
         self._is_compiled, self._parser = False, None
 
     @property
@@ -204,9 +205,8 @@ class Keys:
             columns = self._columns()
             if not columns or len(columns) > FAST_COLUMNS or not all(map(self._is_checked, self.required)):
                 return None
-            self._parser = (CompiledParser if self._is_compiled and can_read(columns) else FastParser)(
-                columns
-            )
+            is_compiled = self._is_compiled and can_read(columns)
+            self._parser = CompiledParser(columns) if is_compiled else FastParser(columns)
         return self._parser
 
     def _is_checked(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""The compiled reader of JSON: a shared library made from the sources in `scan`, where it was built."""
+"""The compiled decoder: a shared library made from the crate in `scan`, and how Python calls it."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ MODES: dict[str, tuple[int, pa.DataType | None]] = {
 
 
 class UnavailableError(Exception):
-    """There is no compiled reader here; the words say why."""
+    """There is no compiled decoder here; the words say why."""
 
 
 class ScanFaultError(Exception):
-    """The compiled reader met a fault of its own, and read nothing of the batch."""
+    """The compiled decoder met a fault of its own, and read nothing of the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Scanned:
     """What became of a batch. A column of mode `empty` or `ignored` has no array.
 
     `declined` are the indices of the values that made no row; `came` says of each column whether any row
-    has a value for it.
+    has a value for it, in mode `ignored` whether any has the key.
     """
 
     rows: int
@@ -102,7 +102,7 @@ def library() -> ctypes.CDLL:
 
 
 def is_available() -> bool:
-    """Whether there is a compiled reader here."""
+    """Whether there is a compiled decoder here."""
     try:
         library()
     except UnavailableError:
@@ -117,7 +117,7 @@ class Scanner:
         """`modes`: keys of MODES.
 
         Raises:
-            UnavailableError: there is no compiled reader here.
+            UnavailableError: there is no compiled decoder here.
         """
         self._library = library()
         self._kinds = [MODES[mode][1] for mode in modes]

@@ -1,4 +1,4 @@
-"""The compiled reader: numbers and texts to the last bit, sound columns, and what a fault of it costs."""
+"""The compiled decoder: numbers and texts to the last bit, sound columns, and what a fault of it costs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from millpond.intake import Intake
 from millpond.records import Columns, Decoder, Way
 from millpond.records.compiled import CompiledParser
-from millpond.records.fast import Column
 from millpond.records.members import Texts
+from millpond.records.parsed import Column
 from millpond.records.scan_library import MODES, Scanner, is_available, library
 from millpond.selection import Selection
 from tests.unit.fakes import metrics, value
@@ -133,6 +133,21 @@ def test_after_a_fault_the_batch_is_read_with_care_and_the_next_ones_in_python(
     for _ in range(2):
         assert exact_rows(known("careful").decode([GOOD, b"{"])) == exact_rows(decoder.decode([GOOD, b"{"]))
     assert ["python", 1] == [decoder.way, len(heard)]
+
+
+@pytest.mark.parametrize(("bytes_each", "holds_gil"), [(1_000, True), (1_000_000, False)])
+def test_only_large_batches_let_other_threads_run(
+    monkeypatch: pytest.MonkeyPatch, bytes_each: int, *, holds_gil: bool
+) -> None:
+    """Small ones are done before another thread would have let go of its turn."""
+    other = library(holds_gil=not holds_gil)
+    monkeypatch.setattr(other, "millpond_scan_read", lambda *_arguments: 2)
+    monkeypatch.setattr(other, "millpond_scan_fill", lambda *_arguments: 2)
+    text = "x" * bytes_each
+    scanned = Scanner(["t"], ["string"]).read([b'{"t":"%s"}' % text.encode()] * 5)
+    assert scanned is not None
+    assert scanned.arrays[0] is not None
+    assert [text] * 5 == scanned.arrays[0].to_pylist()
 
 
 def test_each_fault_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 import pyarrow as pa
@@ -11,9 +11,9 @@ import pytest
 
 from millpond.records import Decoded, Decoder, Way
 from millpond.records.compiled import CompiledParser
-from millpond.records.fast import Column, FastParser, Parsed
+from millpond.records.fast import FastParser
 from millpond.records.members import Texts
-from millpond.records.scan_library import is_available
+from millpond.records.parsed import Column, Parsed, Parser
 from tests.unit.records.ways import FAST_WAYS
 
 KINDS = {"n": pa.int64(), "x": pa.float64(), "is": pa.bool_(), "text": pa.string()}
@@ -34,18 +34,19 @@ ODD: list[tuple[str, bytes, Any]] = [
 ]
 
 
-PARSERS: Sequence[type[FastParser | CompiledParser]] = (
-    (CompiledParser, FastParser) if is_available() else (FastParser,)
-)
+PARSERS: Mapping[Way, Callable[[Mapping[str, Column]], Parser]] = {
+    "compiled": CompiledParser,
+    "python": FastParser,
+}
 
 
-@pytest.fixture(params=PARSERS)
+@pytest.fixture(params=FAST_WAYS)
 def parse(request: pytest.FixtureRequest) -> Callable[..., Parsed]:
-    """Reads values with either parser; to be `rejects_misfits` is for the asking."""
-    parser = request.param({name: Column(kind, "strict") for name, kind in KINDS.items()})
+    """The parser of one way, for KINDS."""
+    parser = PARSERS[request.param]({name: Column(kind, "strict") for name, kind in KINDS.items()})
 
     def parsed(values: list[bytes], *, rejects_misfits: bool = False) -> Parsed:
-        return cast("Parsed", parser.parse(values, Texts(values), rejects_misfits=rejects_misfits))
+        return parser.parse(values, Texts(values), rejects_misfits=rejects_misfits)
 
     return parsed
 
