@@ -105,7 +105,7 @@ class RecordSettings(Section):
         "auto",
         alias="MILLPOND_DECODER",
         description="What reads the records: `compiled`, a library that is built where cargo is found at "
-        "the installation, and is in the image; `python`, which means the same and takes twice the time; "
+        "the installation, and is in the image; `python`, which means the same and takes longer; "
         "`auto`, the first of them that is there.",
     )
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Any
 
 import msgspec
@@ -68,7 +67,7 @@ class CompiledParser:
         return parsed.without(doubtful, self._columns, len(values), rejects_misfits=rejects_misfits)
 
     def _mend(self, arrays: dict[str, pa.Array], odd: Iterable[OddAt], texts: Texts) -> list[OddMember]:
-        """Put what plain columns hold of odd members in their place; the others have nothing there yet."""
+        """Put what plain columns hold of odd members where these are, which is null so far; tell of each."""
         by_column: dict[int, list[OddAt]] = defaultdict(list)
         for one in odd:
             by_column[one.column].append(one)
@@ -78,7 +77,7 @@ class CompiledParser:
             came = [value_of(msgspec.Raw(one.text)) for one in ones]
             held, told = held_of(name, came, arrays[name].type, [one.record for one in ones], texts)
             if held.null_count < len(held):
-                arrays[name] = _with(arrays[name], {one.row for one in ones}, held)
+                arrays[name] = _with(arrays[name], [one.row for one in ones], held)
             members += told
         return members
 
@@ -96,11 +95,13 @@ def _mode(column: Column) -> str:
     return _MODES[column.reading]
 
 
-def _with(array: pa.Array, rows: AbstractSet[int], values: pa.Array) -> pa.Array:
-    """The array with other values in these rows, one after the other."""
-    return pc.replace_with_mask(
-        array, pa.array([row in rows for row in range(len(array))], pa.bool_()), values
-    )
+def _with(array: pa.Array, rows: Iterable[int], values: pa.Array) -> pa.Array:
+    """The array with other values in these rows, which ascend."""
+    bits = bytearray(-(-len(array) // 8))
+    for row in rows:
+        bits[row // 8] |= 1 << row % 8
+    mask = pa.Array.from_buffers(pa.bool_(), len(array), [None, pa.py_buffer(bits)])
+    return pc.replace_with_mask(array, mask, values)
 
 
 def _finished(column: Column, array: pa.Array) -> Built:

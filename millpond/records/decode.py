@@ -81,8 +81,9 @@ class _ContestedError(Exception):
 class Decoder:
     """Turns JSON objects into rows, in order. Total: no input raises.
 
-    Ways with one meaning. The careful one takes records apart member by member, and defines what becomes of
-    them; the fast ones read those whose members fit the columns known, and decline all others.
+    Three ways with one meaning. The careful one takes records apart member by member, and defines what
+    becomes of them; the fast ones read those whose members fit the columns known, and decline all others.
+    `way` is the one in use, and another one after a fault of the compiled decoder.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The common case at the speed of the parser: records whose members are of the types their columns have.
+"""The common case at the speed of msgspec: records whose members are of the types their columns have.
 
 One typed parser for all records of a pipeline, made anew when its columns change. It declines a record it
 cannot take exactly as the careful way would: an unknown key, another JSON type, a number near the edge.

@@ -200,7 +200,7 @@ class Keys:
 
     @property
     def parser(self) -> Parser | None:
-        """The fast way for records of these keys, None where there is none."""
+        """The fast parser of records of these keys, None where there is none."""
         if self._parser is None:
             columns = self._columns()
             if not columns or len(columns) > FAST_COLUMNS or not all(map(self._is_checked, self.required)):
@@ -210,7 +210,7 @@ class Keys:
         return self._parser
 
     def _is_checked(self, name: str) -> bool:
-        """Whether the fast way sees to it that the column has a value."""
+        """Whether the fast ways see to it that the column has a value."""
         return name in self.expected and reading_of(self.expected[name]) is not None
 
     def _columns(self) -> dict[str, Column]:

@@ -1,6 +1,6 @@
 """Whatever bytes a topic holds: rows as Python reads them, or misfits, and no harm to others.
 
-MILLPOND_EXAMPLES is the number of odd records that go through, each every way; 5,000 unless it is set.
+MILLPOND_EXAMPLES is the number of odd records that go through, each in every way; 5,000 unless it is set.
 """
 
 from __future__ import annotations
