@@ -15,7 +15,7 @@ import pyarrow as pa
 
 LIBRARY = Path(__file__).with_name("_scan.so")
 
-_ABI = 1
+_ABI = 2
 _DONE, _REFUSED, _FAULT = range(3)
 _FAULT_BYTES = 500
 
@@ -25,11 +25,11 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "millpond_scan_free": (None, [_POINTER]),
     "millpond_scan_read": (
         ctypes.c_int32,
-        [_POINTER, ctypes.c_char_p, _UINT64, _POINTER, _UINT64, _POINTER],
+        [_POINTER, ctypes.c_char_p, _UINT64, _POINTER, _UINT64, _POINTER, _POINTER],
     ),
     "millpond_scan_fill": (
         ctypes.c_int32,
-        [_POINTER, ctypes.c_char_p, _UINT64, _POINTER, _UINT64, _POINTER, _POINTER, _POINTER],
+        [_POINTER, ctypes.c_char_p, _UINT64, _POINTER, _POINTER, _POINTER],
     ),
     "millpond_scan_fault": (_UINT64, [ctypes.c_char_p, _UINT64]),
 }
@@ -130,7 +130,8 @@ class Scanner:
         )
         if not self._handle:
             raise UnavailableError(f"{LIBRARY}: no scanner of {len(keys)} columns")
-        weakref.finalize(self, self._library.millpond_scan_free, self._handle)
+        finalizer = weakref.finalize(self, self._library.millpond_scan_free, self._handle)
+        finalizer.atexit = False  # a thread of a flush may be in there when the process ends
 
     def read(self, values: Sequence[bytes]) -> Scanned | None:
         """Each record as a row, or declined; None where the batch is too large for it.
@@ -140,48 +141,38 @@ class Scanner:
         """
         data = b"".join(values)
         lengths = numbers_of("Q", map(len, values))
-        summary = numbers_of("Q", bytes(8 * 4))
+        summary = numbers_of("Q", bytes(8 * 3))
+        buffers = numbers_of("Q", bytes(8 * 8 * len(self._kinds)))
         done = self._library.millpond_scan_read(
-            self._handle, data, len(data), _address(lengths), len(lengths), _address(summary)
-        )
-        if not self._is_done(done):
-            return None
-        rows, declined_count, odd_count, size = summary
-        out = pa.allocate_buffer(size)
-        buffers = numbers_of("Q", bytes(8 * 7 * len(self._kinds)))
-        declined = numbers_of("I", bytes(4 * declined_count))
-        odd = numbers_of("I", bytes(4 * 5 * odd_count))
-        done = self._library.millpond_scan_fill(
             self._handle,
             data,
             len(data),
-            out.address,
-            size,
+            _address(lengths),
+            len(lengths),
+            _address(summary),
             _address(buffers),
-            _address(declined),
-            _address(odd),
         )
         if not self._is_done(done):
             return None
+        rows, declined_count, odd_count = summary
+        # Each its own: a column that is kept would keep the memory of those without a value, or converted.
+        outs = list(map(pa.allocate_buffer, buffers[6::8]))
+        addresses = numbers_of("Q", [out.address for out in outs])
+        declined = numbers_of("I", bytes(4 * declined_count))
+        odd = numbers_of("I", bytes(4 * 5 * odd_count))
+        done = self._library.millpond_scan_fill(
+            self._handle, data, len(data), _address(addresses), _address(declined), _address(odd)
+        )
+        if not self._is_done(done):
+            return None
+        places = [buffers[8 * number : 8 * number + 8] for number in range(len(outs))]
         return Scanned(
             rows,
-            [self._array(kind, rows, out, buffers[7 * n : 7 * n + 7]) for n, kind in enumerate(self._kinds)],
-            [nulls < rows for nulls in buffers[6::7]],
+            [_array(kind, rows, *one) for kind, *one in zip(self._kinds, outs, places, strict=True)],
+            [nulls < rows for nulls in buffers[7::8]],
             declined,
             list(_odd_members(data, odd)),
         )
-
-    def _array(
-        self, kind: pa.DataType | None, rows: int, out: pa.Buffer, places: Sequence[int]
-    ) -> pa.Array | None:
-        if kind is None:
-            return None
-        validity, values, text, nulls = places[:2], places[2:4], places[4:6], places[6]
-        has_nulls = validity[1] > 0
-        buffers = [out.slice(*validity) if has_nulls else None, out.slice(*values)]
-        if kind == pa.string():
-            buffers.append(out.slice(*text))
-        return pa.Array.from_buffers(kind, rows, buffers, nulls if has_nulls else 0)
 
     def _is_done(self, done: int) -> bool:
         if done == _FAULT:
@@ -189,6 +180,17 @@ class Scanner:
             length = self._library.millpond_scan_fault(words, _FAULT_BYTES)
             raise ScanFaultError(words.raw[:length].decode(errors="replace"))
         return done == _DONE
+
+
+def _array(kind: pa.DataType | None, rows: int, out: pa.Buffer, places: Sequence[int]) -> pa.Array | None:
+    if kind is None:
+        return None
+    validity, values, text, nulls = places[:2], places[2:4], places[4:6], places[7]
+    has_nulls = validity[1] > 0
+    buffers = [out.slice(*validity) if has_nulls else None, out.slice(*values)]
+    if kind == pa.string():
+        buffers.append(out.slice(*text))
+    return pa.Array.from_buffers(kind, rows, buffers, nulls if has_nulls else 0)
 
 
 def _address(numbers: numbers_of[int]) -> int:

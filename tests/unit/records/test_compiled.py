@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +19,7 @@ from millpond.records import Columns, Decoder, Way
 from millpond.records.compiled import CompiledParser
 from millpond.records.members import Texts
 from millpond.records.parsed import Column
+from millpond.records.pins import TIMESTAMPTZ
 from millpond.records.scan_library import MODES, Scanner, is_available, library
 from millpond.selection import Selection
 from tests.unit.fakes import metrics, value
@@ -105,6 +108,35 @@ def test_columns_outlive_the_reader_and_the_next_batch() -> None:
     assert first is not None
     assert first.arrays[0] is not None
     assert ["first"] == first.arrays[0].to_pylist()
+
+
+def test_rows_keep_no_memory_but_what_is_counted() -> None:
+    """Not that of columns without a value, nor of the texts that instants were read from."""
+    kinds = {f"c{number}": pa.int64() for number in range(200)} | {"at": TIMESTAMPTZ}
+    values = [b'{"c1":%d,"at":"2026-01-02T03:04:05.000006Z"}' % number for number in range(100)]
+    decoder = Decoder({}, way="compiled")
+    decoder.expect(kinds)
+    decoder.decode(values)
+    before = pa.total_allocated_bytes()
+    batch = decoder.decode(values).batch
+    held = pa.total_allocated_bytes() - before
+    assert batch.nbytes <= held <= 2 * batch.nbytes
+
+
+AT_THE_END = """
+from millpond.records.scan_library import Scanner, library
+library().millpond_scan_free = lambda handle: print("given back")
+scanner = Scanner(["n"], ["int64"])
+print("read")
+"""
+
+
+def test_at_the_end_of_the_process_a_scanner_is_left_to_whoever_reads_with_it() -> None:
+    """The thread of a flush may be in the library then: memory taken from under it would be read on."""
+    ran = subprocess.run(
+        [sys.executable, "-c", AT_THE_END], capture_output=True, timeout=60, check=True, text=True
+    )
+    assert (["read"], "") == (ran.stdout.split(), ran.stderr)
 
 
 def test_a_reader_that_is_gone_gives_its_memory_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,11 +12,12 @@ use std::slice::{from_raw_parts, from_raw_parts_mut};
 use std::sync::Once;
 
 use crate::batch::OddMember;
+use crate::fill::Place;
 use crate::mode::Mode;
 use crate::scanner::Scanner;
 
 /// Goes up with every change of what is declared here; a caller made for another version does not call it.
-const ABI: u32 = 1;
+const ABI: u32 = 2;
 
 const DONE: i32 = 0;
 /// The batch is not for this scanner: too large, or not what the arguments say.
@@ -37,19 +38,32 @@ pub struct Summary {
     pub declined: u64,
     /// Members of another type than their column, in records taken.
     pub odd: u64,
-    /// Bytes of memory that `millpond_scan_fill` needs.
-    pub size: u64,
 }
 
-/// Where the buffers of a column stand in the memory that was filled: begin and size of each, in bytes.
+/// Where the buffers of a column stand in the memory of this column: begin and size of each, in bytes.
 #[repr(C)]
 #[derive(Default)]
 pub struct Buffers {
     pub validity: [u64; 2],
     pub values: [u64; 2],
     pub text: [u64; 2],
+    /// Bytes of memory that `millpond_scan_fill` needs for the column.
+    pub size: u64,
     /// Rows without a value.
     pub nulls: u64,
+}
+
+impl From<&Place> for Buffers {
+    fn from(place: &Place) -> Self {
+        let pair = |(begin, size): (usize, usize)| [begin as u64, size as u64];
+        Self {
+            validity: pair(place.validity),
+            values: pair(place.values),
+            text: pair(place.text),
+            size: place.size as u64,
+            nulls: place.nulls as u64,
+        }
+    }
 }
 
 /// The version of this interface.
@@ -115,7 +129,8 @@ pub unsafe extern "C" fn millpond_scan_free(scanner: *mut Scanner) {
 /// The first pass over `count` records, which stand one after the other in `data`.
 ///
 /// # Safety
-/// `data` has `size` bytes, `lengths` an entry for each record, and `summary` is there to be written.
+/// `data` has `size` bytes, `lengths` an entry for each record, and there is a `summary` to be written, and
+/// one of `buffers` for each column.
 #[no_mangle]
 pub unsafe extern "C" fn millpond_scan_read(
     scanner: *mut Scanner,
@@ -124,6 +139,7 @@ pub unsafe extern "C" fn millpond_scan_read(
     lengths: *const u64,
     count: u64,
     summary: *mut Summary,
+    buffers: *mut Buffers,
 ) -> i32 {
     guarded(|| {
         // SAFETY: null or a scanner, which one thread at a time uses.
@@ -133,7 +149,7 @@ pub unsafe extern "C" fn millpond_scan_read(
         // SAFETY: there is an entry for each of `count` records.
         let lengths = unsafe { slice(lengths, usize::try_from(count).ok()?) };
         scanner.scan(data, lengths)?;
-        let (_, size) = scanner.places()?;
+        let places = scanner.places()?;
         let batch = &scanner.batch;
         // SAFETY: null or memory of the caller, of this type and lent to this call alone.
         let summary = unsafe { summary.as_mut() }?;
@@ -141,8 +157,12 @@ pub unsafe extern "C" fn millpond_scan_read(
             rows: batch.rows() as u64,
             declined: batch.declined.len() as u64,
             odd: batch.odd.len() as u64,
-            size: size as u64,
         };
+        // SAFETY: there is an entry for each column, and each column has a place.
+        let buffers = unsafe { slice_mut(buffers, places.len()) };
+        for (buffers, place) in buffers.iter_mut().zip(&places) {
+            *buffers = place.into();
+        }
         Some(())
     })
 }
@@ -150,16 +170,14 @@ pub unsafe extern "C" fn millpond_scan_read(
 /// The second pass: columns, the numbers of the records declined, and the odd members.
 ///
 /// # Safety
-/// `data` is what was read last, `out` has `room` bytes, `buffers` an entry for each column, `declined` and
-/// `odd` as many as the summary said.
+/// `data` is what was read last. For each column one of `outs` has as many bytes as `buffers` said, apart from
+/// those of the others; `declined` and `odd` have as many entries as the summary said.
 #[no_mangle]
 pub unsafe extern "C" fn millpond_scan_fill(
     scanner: *const Scanner,
     data: *const u8,
     size: u64,
-    out: *mut u8,
-    room: u64,
-    buffers: *mut Buffers,
+    outs: *const *mut u8,
     declined: *mut u32,
     odd: *mut OddMember,
 ) -> i32 {
@@ -169,21 +187,14 @@ pub unsafe extern "C" fn millpond_scan_fill(
         let batch = &scanner.batch;
         // SAFETY: `data` has `size` bytes, as asked for above.
         let data = unsafe { slice(data, usize::try_from(size).ok()?) };
-        // SAFETY: `out` has `room` bytes, lent to this call alone, and each is written before it is read.
-        let out = unsafe { slice_mut(out, usize::try_from(room).ok()?) };
-        scanner.fill(data, out)?;
-        let (places, _) = scanner.places()?;
+        let places = scanner.places()?;
         // SAFETY: there is an entry for each column, and each column has a place.
-        let buffers = unsafe { slice_mut(buffers, places.len()) };
-        for (buffers, place) in buffers.iter_mut().zip(&places) {
-            let pair = |(begin, size): (usize, usize)| [begin as u64, size as u64];
-            *buffers = Buffers {
-                validity: pair(place.validity),
-                values: pair(place.values),
-                text: pair(place.text),
-                nulls: place.nulls as u64,
-            };
-        }
+        let outs = unsafe { slice(outs, places.len()) };
+        let outs = outs.iter().zip(&places).map(|(out, place)| {
+            // SAFETY: it has this size, is lent to this call alone, and each byte is written before it is read.
+            unsafe { slice_mut(*out, place.size) }
+        });
+        scanner.fill(data, outs)?;
         // SAFETY: the caller has room for as many as the summary of this batch said.
         unsafe { slice_mut(declined, batch.declined.len()) }.copy_from_slice(&batch.declined);
         // SAFETY: the same.

@@ -8,7 +8,7 @@ use crate::scanner::Scanner;
 /// Buffers begin at multiples of this, as the format asks for.
 const ALIGNED: usize = 64;
 
-/// Where the buffers of one column stand in the memory given. What it has no use for is empty.
+/// Where the buffers of one column stand in the memory given to it. What it has no use for is empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Bitmap: which rows have a value. Empty where all have, or one is written for those that have none.
@@ -17,6 +17,8 @@ pub struct Place {
     pub values: (usize, usize),
     /// The bytes of texts, one after the other.
     pub text: (usize, usize),
+    /// Bytes of memory that all of this takes.
+    pub size: usize,
     /// Rows without a value.
     pub nulls: usize,
 }
@@ -72,17 +74,11 @@ struct Filling<'a> {
 }
 
 impl Scanner {
-    /// Where each column of the batch goes, and how much memory all of them take.
+    /// Where the buffers of each column go, in memory of its own: one that is kept shall not keep the others.
     ///
     /// None where a text column is too large for ends of 32 bits.
-    pub fn places(&self) -> Option<(Vec<Place>, usize)> {
+    pub fn places(&self) -> Option<Vec<Place>> {
         let rows = self.batch.rows();
-        let mut at = 0;
-        let mut next = |size: usize| {
-            let begin = at;
-            at += size.next_multiple_of(ALIGNED);
-            (begin, size)
-        };
         let mut places = Vec::with_capacity(self.columns.len());
         for (column, count) in self.columns.iter().zip(&self.batch.counts) {
             let layout = Layout::of(column.mode);
@@ -92,20 +88,23 @@ impl Scanner {
             }
             let nulls = rows - count.values;
             let bits = if nulls > 0 && layout.has_nulls() { rows.div_ceil(8) } else { 0 };
-            places.push(Place { validity: next(bits), values: next(values), text: next(text), nulls });
+            let mut size = 0;
+            let mut next = |bytes: usize| {
+                let begin = size;
+                size += bytes.next_multiple_of(ALIGNED);
+                (begin, bytes)
+            };
+            let (validity, values, text) = (next(bits), next(values), next(text));
+            places.push(Place { validity, values, text, size, nulls });
         }
-        Some((places, at))
+        Some(places)
     }
 
-    /// Write the columns of the batch into `out`, which has the size that `places` told.
+    /// Write each column of the batch into one of `outs`, which have the sizes that `places` told.
     ///
-    /// `data` is what was scanned. None where it or `out` is of another size.
-    pub fn fill(&self, data: &[u8], out: &mut [u8]) -> Option<()> {
-        let (places, size) = self.places()?;
-        if out.len() != size {
-            return None;
-        }
-        let mut columns = self.fillings(&places, out)?;
+    /// `data` is what was scanned. None where it or any of `outs` is of another size.
+    pub fn fill<'a>(&self, data: &[u8], outs: impl IntoIterator<Item = &'a mut [u8]>) -> Option<()> {
+        let mut columns = self.fillings(outs)?;
         let mut begin = 0;
         for (row, end) in self.batch.ends.iter().enumerate() {
             for member in self.batch.members.get(begin..*end)? {
@@ -118,19 +117,20 @@ impl Scanner {
         columns.iter_mut().try_for_each(|column| column.finish(rows))
     }
 
-    fn fillings<'a>(&self, places: &[Place], out: &'a mut [u8]) -> Option<Vec<Filling<'a>>> {
-        let mut rest = out;
-        let mut cut = |(_, size): (usize, usize)| {
-            let (padded, others) =
-                std::mem::take(&mut rest).split_at_mut_checked(size.next_multiple_of(ALIGNED))?;
-            rest = others;
-            padded[size..].fill(0);
-            padded.get_mut(..size)
-        };
+    fn fillings<'a>(&self, outs: impl IntoIterator<Item = &'a mut [u8]>) -> Option<Vec<Filling<'a>>> {
+        let (places, mut outs) = (self.places()?, outs.into_iter());
         self.columns
             .iter()
             .zip(places)
             .map(|(column, place)| {
+                let mut rest = outs.next().filter(|out| out.len() == place.size)?;
+                let mut cut = |(_, size): (usize, usize)| {
+                    let (padded, others) =
+                        std::mem::take(&mut rest).split_at_mut_checked(size.next_multiple_of(ALIGNED))?;
+                    rest = others;
+                    padded[size..].fill(0);
+                    padded.get_mut(..size)
+                };
                 let layout = Layout::of(column.mode);
                 let (validity, values, text) = (cut(place.validity)?, cut(place.values)?, cut(place.text)?);
                 validity.fill(0);
@@ -257,15 +257,15 @@ mod tests {
         Scanner::new(KEYS.map(|(name, mode)| (name.as_bytes().into(), mode)))
     }
 
-    /// The batch and its columns, in memory that was full of something else.
-    fn filled(scanner: &mut Scanner, records: &[&[u8]]) -> (Vec<Place>, Vec<u8>) {
+    /// The columns of the batch, in memory that was full of something else.
+    fn filled(scanner: &mut Scanner, records: &[&[u8]]) -> Vec<(Place, Vec<u8>)> {
         let data = records.concat();
         let lengths: Vec<u64> = records.iter().map(|record| record.len() as u64).collect();
         scanner.scan(&data, &lengths).unwrap();
-        let (places, size) = scanner.places().unwrap();
-        let mut out = vec![0xaa; size];
-        scanner.fill(&data, &mut out).unwrap();
-        (places, out)
+        let places = scanner.places().unwrap();
+        let mut outs: Vec<_> = places.iter().map(|place| vec![0xaa; place.size]).collect();
+        scanner.fill(&data, outs.iter_mut().map(Vec::as_mut_slice)).unwrap();
+        places.into_iter().zip(outs).collect()
     }
 
     fn at(out: &[u8], (begin, size): (usize, usize)) -> &[u8] {
@@ -281,33 +281,34 @@ mod tests {
             br#"{"b":true}"#,
             b"{}",
         ];
-        let (places, out) = filled(&mut scanner(), &records);
-        assert_eq!([0b0010], at(&out, places[0].validity));
-        assert_eq!(
-            [0, 5, 0, 0],
-            at(&out, places[0].values).chunks(8).map(|eight| eight[0]).collect::<Vec<_>>()[..]
-        );
-        assert_eq!(
-            ([0b0100].as_slice(), [0b0100].as_slice()),
-            (at(&out, places[1].validity), at(&out, places[1].values))
-        );
-        assert_eq!(br#"{"a":1}"#, at(&out, places[2].text));
-        assert_eq!(b"nullnullnullnull", at(&out, places[3].text));
-        assert_eq!([3, 3, 3, 4, 4, 4], [0, 1, 2, 3, 4, 5].map(|column: usize| places[column].nulls));
+        let columns = filled(&mut scanner(), &records);
+        let [(i, in_i), (b, in_b), (t, in_t), (s, in_s), ..] = &columns[..] else { panic!() };
+        assert_eq!([0b0010], at(in_i, i.validity));
+        assert_eq!([0, 5, 0, 0], at(in_i, i.values).chunks(8).map(|eight| eight[0]).collect::<Vec<_>>()[..]);
+        assert_eq!(([0b0100].as_slice(), [0b0100].as_slice()), (at(in_b, b.validity), at(in_b, b.values)));
+        assert_eq!(br#"{"a":1}"#, at(in_t, t.text));
+        assert_eq!(b"nullnullnullnull", at(in_s, s.text));
+        assert_eq!([3, 3, 3, 4, 4, 4], [0, 1, 2, 3, 4, 5].map(|column: usize| columns[column].0.nulls));
     }
 
     #[test]
     fn a_column_that_every_row_has_needs_no_bitmap() {
-        let (places, _) = filled(&mut scanner(), &[br#"{"i":1}"#, br#"{"i":2}"#]);
-        assert_eq!((0, 0), (places[0].nulls, places[0].validity.1));
+        let columns = filled(&mut scanner(), &[br#"{"i":1}"#, br#"{"i":2}"#]);
+        assert_eq!((0, 0), (columns[0].0.nulls, columns[0].0.validity.1));
     }
 
     #[test]
     fn memory_of_another_size_is_not_written() {
         let mut scanner = scanner();
         scanner.scan(b"{}", &[2]).unwrap();
-        let (_, size) = scanner.places().unwrap();
-        assert_eq!(None, scanner.fill(b"{}", &mut vec![0; size + 1]));
+        let sizes: Vec<_> = scanner.places().unwrap().iter().map(|place| place.size).collect();
+        for column in 0..sizes.len() {
+            let mut outs: Vec<_> = sizes.iter().map(|size| vec![0; *size]).collect();
+            outs[column].push(0);
+            assert_eq!(None, scanner.fill(b"{}", outs.iter_mut().map(Vec::as_mut_slice)));
+            outs.truncate(column);
+            assert_eq!(None, scanner.fill(b"{}", outs.iter_mut().map(Vec::as_mut_slice)));
+        }
         assert_eq!(None, scanner.scan(b"{}", &[1]));
         assert_eq!(None, scanner.scan(b"{}", &[3]));
     }
