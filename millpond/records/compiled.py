@@ -19,7 +19,7 @@ from millpond.records.fast import FastParser
 from millpond.records.members import Texts, value_of
 from millpond.records.mend import OddMember, held_of
 from millpond.records.parsed import Column, Parsed
-from millpond.records.scan_library import OddAt, ScanFaultError, Scanner
+from millpond.records.scan_library import OddAt, Scanner
 
 _PLAIN = {pa.int64(): "int64", pa.float64(): "float64", pa.bool_(): "bool", pa.string(): "string"}
 _MODES = {"raw": "text", "scalar": "scalar", "empty": "empty", "thrown_away": "ignored"}
@@ -47,11 +47,12 @@ class CompiledParser:
         self._others: FastParser | None = None
 
     def parse(self, values: Sequence[bytes], texts: Texts, *, rejects_misfits: bool = False) -> Parsed:
-        """Every value as a row, or declined. Never raises."""
-        try:
-            scanned = self._scanner.read(values)
-        except ScanFaultError as fault:
-            return Parsed.nothing(values, str(fault))
+        """Every value as a row, or declined, whatever the values are.
+
+        Raises:
+            ScanFaultError: the compiled decoder met a fault of its own, and took nothing.
+        """
+        scanned = self._scanner.read(values)
         if scanned is None:
             self._others = self._others or FastParser(self._columns)
             return self._others.parse(values, texts, rejects_misfits=rejects_misfits)

@@ -26,7 +26,7 @@ from millpond.records.merge import Merge
 from millpond.records.misfits import NAMED_DETAILS, Misfit, Notes
 from millpond.records.names import INSERTED_AT, LONGEST
 from millpond.records.parsed import Parsed
-from millpond.records.scan_library import is_available, library
+from millpond.records.scan_library import ScanFaultError, is_available, library
 
 __all__ = ["Decoded", "Decoder", "Limits", "Misfit", "Way", "decode", "fastest_way"]
 
@@ -177,9 +177,11 @@ class Decoder:
             parser = self._keys.parser
             if parser is not None:
                 readable = self._readable(values)
-                parsed = parser.parse(readable, texts, rejects_misfits=self._rejects_misfits)
-                if parsed.fault is not None:
-                    self._do_without_compiled(parsed.fault)
+                try:
+                    parsed = parser.parse(readable, texts, rejects_misfits=self._rejects_misfits)
+                except ScanFaultError as fault:
+                    self._do_without_compiled(str(fault))
+                    return Parsed.nothing(values)
                 self._note_odd(parsed.odd, notes, len(values))
                 return parsed
         return Parsed.nothing(values)

@@ -61,7 +61,6 @@ class Parsed:
     `arrays` are the columns that have a type, `free` the values of those that have none yet, and `nested`
     the texts of those that came with nothing but objects and arrays. `left_out` are the keys thrown away
     that came at all, and `odd` the members that no plain column is made for, whatever it holds of them now.
-    `fault` says why a reader that has a fault read nothing.
     """
 
     arrays: Mapping[str, pa.Array]
@@ -70,12 +69,11 @@ class Parsed:
     left_out: frozenset[str]
     declined: Sequence[int]
     odd: Sequence[OddMember] = ()
-    fault: str | None = None
 
     @classmethod
-    def nothing(cls, values: Sequence[bytes], fault: str | None = None) -> Parsed:
+    def nothing(cls, values: Sequence[bytes]) -> Parsed:
         """None of these taken."""
-        return cls({}, {}, {}, frozenset(), range(len(values)), fault=fault)
+        return cls({}, {}, {}, frozenset(), range(len(values)))
 
     @property
     def new(self) -> list[str]:
@@ -124,7 +122,11 @@ class Parser(Protocol):
     """Reads records that have no other keys than those it was made for."""
 
     def parse(self, values: Sequence[bytes], texts: Texts, *, rejects_misfits: bool = False) -> Parsed:
-        """Every value as a row, or declined. Never raises."""
+        """Every value as a row, or declined, whatever the values are.
+
+        Raises:
+            ScanFaultError: a compiled parser met a fault of its own, and took nothing.
+        """
         ...
 
 
