@@ -1,5 +1,8 @@
 //! What is known of a batch after the first pass.
 
+/// Entries that room is kept for whatever the last batch was: small ones come between others all the time.
+const KEPT: usize = 1 << 16;
+
 /// Where a member stands in the bytes of a batch, and what it holds.
 #[derive(Clone, Copy, Debug)]
 pub struct Member {
@@ -69,12 +72,12 @@ pub struct Count {
 }
 
 impl Batch {
-    /// Forget all, but keep the memory for the next batch of this size.
+    /// Forget all, but keep the memory for the next batch of about this size.
     pub fn clear(&mut self, columns: usize) {
-        self.members.clear();
-        self.ends.clear();
-        self.declined.clear();
-        self.odd.clear();
+        forget(&mut self.members);
+        forget(&mut self.ends);
+        forget(&mut self.declined);
+        forget(&mut self.odd);
         self.counts.clear();
         self.counts.resize(columns, Count::default());
     }
@@ -82,5 +85,27 @@ impl Batch {
     /// Records taken.
     pub fn rows(&self) -> usize {
         self.ends.len()
+    }
+}
+
+/// Empty a list; one batch that was large does not take its memory for good.
+fn forget<T>(list: &mut Vec<T>) {
+    let used = list.len();
+    list.clear();
+    list.shrink_to(KEPT.max(2 * used));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_keeps_room_for_one_like_the_last_and_no_more() {
+        let mut batch = Batch::default();
+        for (declined, kept) in [(10 * KEPT, 10 * KEPT), (8 * KEPT, 10 * KEPT), (0, KEPT), (1, KEPT)] {
+            batch.declined.resize(declined, 0);
+            batch.clear(0);
+            assert!((declined..=kept).contains(&batch.declined.capacity()), "after {declined}");
+        }
     }
 }
