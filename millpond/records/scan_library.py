@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -33,6 +33,33 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     ),
     "millpond_scan_fault": (_UINT64, [ctypes.c_char_p, _UINT64]),
 }
+
+
+class _Summary(ctypes.Structure):
+    """What the first pass found (`Summary` in scan/src/ffi.rs)."""
+
+    _fields_: ClassVar = [("rows", _UINT64), ("declined", _UINT64), ("odd", _UINT64)]
+    rows: int
+    declined: int
+    odd: int
+
+
+class _Buffers(ctypes.Structure):
+    """Begin and size of each buffer of a column in its memory (`Buffers` there)."""
+
+    _fields_: ClassVar = [
+        ("validity", _UINT64 * 2),
+        ("values", _UINT64 * 2),
+        ("text", _UINT64 * 2),
+        ("size", _UINT64),
+        ("nulls", _UINT64),
+    ]
+    validity: Sequence[int]
+    values: Sequence[int]
+    text: Sequence[int]
+    size: int
+    nulls: int
+
 
 MODES: dict[str, tuple[int, pa.DataType | None]] = {
     "bool": (0, pa.bool_()),
@@ -121,6 +148,7 @@ class Scanner:
         """
         self._library = library()
         self._kinds = [MODES[mode][1] for mode in modes]
+        self._buffers = _Buffers * len(modes)
         # A key with half a surrogate stands in no record; as bytes it is no UTF-8, and is not found.
         keys = [name.encode(errors="surrogatepass") for name in names]
         lengths = numbers_of("Q", map(len, keys))
@@ -141,35 +169,35 @@ class Scanner:
         """
         data = b"".join(values)
         lengths = numbers_of("Q", map(len, values))
-        summary = numbers_of("Q", bytes(8 * 3))
-        buffers = numbers_of("Q", bytes(8 * 8 * len(self._kinds)))
+        summary, buffers = _Summary(), self._buffers()
         done = self._library.millpond_scan_read(
             self._handle,
             data,
             len(data),
             _address(lengths),
             len(lengths),
-            _address(summary),
-            _address(buffers),
+            ctypes.byref(summary),
+            buffers,
         )
         if not self._is_done(done):
             return None
-        rows, declined_count, odd_count = summary
         # Each its own: a column that is kept would keep the memory of those without a value, or converted.
-        outs = list(map(pa.allocate_buffer, buffers[6::8]))
+        outs = [pa.allocate_buffer(one.size) for one in buffers]
         addresses = numbers_of("Q", [out.address for out in outs])
-        declined = numbers_of("I", bytes(4 * declined_count))
-        odd = numbers_of("I", bytes(4 * 5 * odd_count))
+        declined = numbers_of("I", bytes(4 * summary.declined))
+        odd = numbers_of("I", bytes(4 * 5 * summary.odd))
         done = self._library.millpond_scan_fill(
             self._handle, data, len(data), _address(addresses), _address(declined), _address(odd)
         )
         if not self._is_done(done):
             return None
-        places = [buffers[8 * number : 8 * number + 8] for number in range(len(outs))]
         return Scanned(
-            rows,
-            [_array(kind, rows, *one) for kind, *one in zip(self._kinds, outs, places, strict=True)],
-            [nulls < rows for nulls in buffers[7::8]],
+            summary.rows,
+            [
+                _array(kind, summary.rows, out, one)
+                for kind, out, one in zip(self._kinds, outs, buffers, strict=True)
+            ],
+            [one.nulls < summary.rows for one in buffers],
             declined,
             list(_odd_members(data, odd)),
         )
@@ -182,15 +210,14 @@ class Scanner:
         return done == _DONE
 
 
-def _array(kind: pa.DataType | None, rows: int, out: pa.Buffer, places: Sequence[int]) -> pa.Array | None:
+def _array(kind: pa.DataType | None, rows: int, out: pa.Buffer, places: _Buffers) -> pa.Array | None:
     if kind is None:
         return None
-    validity, values, text, nulls = places[:2], places[2:4], places[4:6], places[7]
-    has_nulls = validity[1] > 0
-    buffers = [out.slice(*validity) if has_nulls else None, out.slice(*values)]
+    has_nulls = places.validity[1] > 0
+    buffers = [out.slice(*places.validity) if has_nulls else None, out.slice(*places.values)]
     if kind == pa.string():
-        buffers.append(out.slice(*text))
-    return pa.Array.from_buffers(kind, rows, buffers, nulls if has_nulls else 0)
+        buffers.append(out.slice(*places.text))
+    return pa.Array.from_buffers(kind, rows, buffers, places.nulls if has_nulls else 0)
 
 
 def _address(numbers: numbers_of[int]) -> int:
