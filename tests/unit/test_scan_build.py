@@ -182,6 +182,21 @@ def test_a_cargo_that_makes_no_shared_library_is_told_of(checkout: Path, tmp_pat
     assert ({"py3-none-any"}, {}, "true") == wheel_in(tmp_path)
 
 
+def test_what_a_wrapper_of_cargo_says_between_its_messages_is_passed_over(
+    checkout: Path, given: Path, tmp_path: Path
+) -> None:
+    made = {
+        "reason": "compiler-artifact",
+        "target": {"crate_types": ["cdylib"]},
+        "filenames": [str(given)],
+    }
+    lines = ["using cargo 1.95", "null", "{}", json.dumps(made)]
+    path = cargo_that("\n".join(f"echo {shlex.quote(line)}" for line in lines), tmp_path)
+    ran = build(checkout, tmp_path, PATH=path, MILLPOND_REQUIRE_SCAN="1")
+    assert 0 == ran.returncode, ran.stderr
+    assert {LIBRARY: b"compiled elsewhere"} == wheel_in(tmp_path)[1]
+
+
 @pytest.mark.parametrize(
     ("cargo", "reason"), [(None, NO_CARGO), ("echo broken >&2; exit 101", "exit code 101:\nbroken")]
 )

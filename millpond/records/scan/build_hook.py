@@ -99,12 +99,13 @@ def shared_library(messages: str) -> Path:
     """The shared library that cargo's messages, one JSON object a line, say it has made.
 
     Asked of cargo and not guessed: the name differs by system, and the folder by what the user configured.
+    Other lines are of a wrapper, or of a tool that cargo runs.
 
     Raises:
         NotCompiledError: it made none, as for a target that is linked statically, where it only warns.
     """
-    for message in map(json.loads, messages.splitlines()):
-        if message["reason"] == "compiler-artifact" and "cdylib" in message["target"]["crate_types"]:
+    for message in (json.loads(line) for line in messages.splitlines() if line.startswith("{")):
+        if message.get("reason") == "compiler-artifact" and "cdylib" in message["target"]["crate_types"]:
             for name in message["filenames"]:
                 if name.endswith((".so", ".dylib")):
                     return Path(name)
