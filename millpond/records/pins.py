@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millpond.records.casts import cast_each, only
+from millpond.records.decimals import decimals_of_text
 from millpond.records.instants import (
     TIMESTAMPTZ,
     clock_of_text,
@@ -154,7 +155,7 @@ def _to_decimal(column: pa.Array, target: pa.DataType) -> pa.Array:
     if pa.types.is_boolean(column.type):
         return pa.nulls(len(column), target)
     text = pc.utf8_trim_whitespace(column.cast(pa.string()))
-    return cast_each(only(pc.match_substring_regex(text, _NUMBER), text), target)
+    return decimals_of_text(only(pc.match_substring_regex(text, _NUMBER), text), target)
 
 
 def _to_time(column: pa.Array, target: pa.DataType) -> pa.Array:
