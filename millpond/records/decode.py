@@ -174,16 +174,15 @@ class Decoder:
     def _fast(self, values: Sequence[bytes], texts: Texts, notes: Notes) -> Parsed:
         if values:
             self._keys.guess(values)
-            parser = self._keys.parser
-            if parser is not None:
-                readable = self._readable(values)
-                try:
+            try:
+                parser = self._keys.parser
+                if parser is not None:
+                    readable = self._readable(values)
                     parsed = parser.parse(readable, texts, rejects_misfits=self._rejects_misfits)
-                except ScanFaultError as fault:
-                    self._do_without_compiled(str(fault))
-                    return Parsed.nothing(values)
-                self._note_odd(parsed.odd, notes, len(values))
-                return parsed
+                    self._note_odd(parsed.odd, notes, len(values))
+                    return parsed
+            except ScanFaultError as fault:
+                self._do_without_compiled(str(fault))
         return Parsed.nothing(values)
 
     def _do_without_compiled(self, fault: str) -> None:

@@ -19,6 +19,13 @@ _ABI = 2
 _DONE, _REFUSED, _FAULT = range(3)
 _FAULT_BYTES = 500
 
+_LARGE = 4 * 2**20
+"""Bytes of a batch that take about as long as a thread of Python may keep others waiting, which is 5 ms.
+
+Who lets others run has to wait as long for its turn again: beside a thread that computes, letting go twice
+a batch of 1,000 records costs most of the speed (`bench/decode_busy.py`).
+"""
+
 _POINTER, _UINT64 = ctypes.c_void_p, ctypes.c_uint64
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "millpond_scan_new": (_POINTER, [ctypes.c_char_p, _POINTER, ctypes.c_char_p, _UINT64]),
@@ -109,14 +116,14 @@ class Scanned:
 
 
 @cache
-def library() -> ctypes.CDLL:
-    """The library, loaded once.
+def library(*, holds_gil: bool = True) -> ctypes.CDLL:
+    """The library, loaded once; its functions keep other threads of Python waiting, or do not.
 
     Raises:
         UnavailableError: it was not built here, or does not belong to this version.
     """
     try:
-        loaded = ctypes.CDLL(str(LIBRARY))
+        loaded = (ctypes.PyDLL if holds_gil else ctypes.CDLL)(str(LIBRARY))
         abi = loaded.millpond_scan_abi()
     except (OSError, AttributeError) as error:
         raise UnavailableError(f"{LIBRARY}: {error}") from None
@@ -145,8 +152,10 @@ class Scanner:
 
         Raises:
             UnavailableError: there is no compiled decoder here.
+            ScanFaultError: there is, and it met a fault of its own.
         """
         self._library = library()
+        self._library_for_large = library(holds_gil=False)
         self._kinds = [MODES[mode][1] for mode in modes]
         self._buffers = _Buffers * len(modes)
         # A key with half a surrogate stands in no record; as bytes it is no UTF-8, and is not found.
@@ -157,7 +166,7 @@ class Scanner:
             b"".join(keys), lengths.buffer_info()[0], numbers, len(keys)
         )
         if not self._handle:
-            raise UnavailableError(f"{LIBRARY}: no scanner of {len(keys)} columns")
+            raise ScanFaultError(self._fault())
         finalizer = weakref.finalize(self, self._library.millpond_scan_free, self._handle)
         finalizer.atexit = False  # a thread of a flush may be in there when the process ends
 
@@ -168,9 +177,10 @@ class Scanner:
             ScanFaultError: it can be used again, but not for this batch.
         """
         data = b"".join(values)
+        functions = self._library if len(data) <= _LARGE else self._library_for_large
         lengths = numbers_of("Q", map(len, values))
         summary, buffers = _Summary(), self._buffers()
-        done = self._library.millpond_scan_read(
+        done = functions.millpond_scan_read(
             self._handle,
             data,
             len(data),
@@ -186,7 +196,7 @@ class Scanner:
         addresses = numbers_of("Q", [out.address for out in outs])
         declined = numbers_of("I", bytes(4 * summary.declined))
         odd = numbers_of("I", bytes(4 * 5 * summary.odd))
-        done = self._library.millpond_scan_fill(
+        done = functions.millpond_scan_fill(
             self._handle, data, len(data), _address(addresses), _address(declined), _address(odd)
         )
         if not self._is_done(done):
@@ -204,10 +214,13 @@ class Scanner:
 
     def _is_done(self, done: int) -> bool:
         if done == _FAULT:
-            words = ctypes.create_string_buffer(_FAULT_BYTES)
-            length = self._library.millpond_scan_fault(words, _FAULT_BYTES)
-            raise ScanFaultError(words.raw[:length].decode(errors="replace"))
+            raise ScanFaultError(self._fault())
         return done == _DONE
+
+    def _fault(self) -> str:
+        words = ctypes.create_string_buffer(_FAULT_BYTES)
+        length = self._library.millpond_scan_fault(words, _FAULT_BYTES)
+        return words.raw[:length].decode(errors="replace")
 
 
 def _array(kind: pa.DataType | None, rows: int, out: pa.Buffer, places: _Buffers) -> pa.Array | None:

@@ -155,16 +155,34 @@ def test_a_reader_that_is_gone_gives_its_memory_back(monkeypatch: pytest.MonkeyP
     assert [handle] == given_back
 
 
-@pytest.mark.parametrize("function", ["millpond_scan_read", "millpond_scan_fill"])
+@pytest.mark.parametrize(
+    ("function", "answer"),
+    [("millpond_scan_new", None), ("millpond_scan_read", 2), ("millpond_scan_fill", 2)],
+)
 def test_after_a_fault_the_batch_is_read_with_care_and_the_next_ones_in_python(
-    monkeypatch: pytest.MonkeyPatch, function: str
+    monkeypatch: pytest.MonkeyPatch, function: str, answer: int | None
 ) -> None:
     heard: list[str] = []
     decoder = known("compiled", on_fault=heard.append)
-    monkeypatch.setattr(library(), function, lambda *_arguments: 2)
+    monkeypatch.setattr(library(), function, lambda *_arguments: answer)
     for _ in range(2):
         assert exact_rows(known("careful").decode([GOOD, b"{"])) == exact_rows(decoder.decode([GOOD, b"{"]))
     assert ["python", 1] == [decoder.way, len(heard)]
+
+
+@pytest.mark.parametrize(("bytes_each", "holds_gil"), [(1_000, True), (1_000_000, False)])
+def test_only_large_batches_let_other_threads_run(
+    monkeypatch: pytest.MonkeyPatch, bytes_each: int, *, holds_gil: bool
+) -> None:
+    """Small ones are done before another thread would have let go of its turn."""
+    other = library(holds_gil=not holds_gil)
+    monkeypatch.setattr(other, "millpond_scan_read", lambda *_arguments: 2)
+    monkeypatch.setattr(other, "millpond_scan_fill", lambda *_arguments: 2)
+    text = "x" * bytes_each
+    scanned = Scanner(["t"], ["string"]).read([b'{"t":"%s"}' % text.encode()] * 5)
+    assert scanned is not None
+    assert scanned.arrays[0] is not None
+    assert [text] * 5 == scanned.arrays[0].to_pylist()
 
 
 def test_each_fault_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,7 +56,7 @@ def test_without_it_records_are_read_in_python(
 def test_one_made_for_another_version_is_not_used(
     use_library: Use, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ctypes, "CDLL", lambda _path: SimpleNamespace(millpond_scan_abi=lambda: 99))
+    monkeypatch.setattr(ctypes, "PyDLL", lambda _path: SimpleNamespace(millpond_scan_abi=lambda: 99))
     use_library(tmp_path / "_scan.so")
     with pytest.raises(UnavailableError, match="made for interface 99"):
         library()
