@@ -1,7 +1,7 @@
 """The common case without an object for each member: columns written straight from the bytes of the records.
 
-The same as `fast`, and quicker, for columns that have their type. While one has none, as a key that is new,
-and where a batch is too large for it, `fast` reads.
+The same as `typed`, and quicker, for columns that have their type. While one has none, as a key that is new,
+and where a batch is too large for it, `typed` reads.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millpond.records.builders import Built, from_array, of_scalars
-from millpond.records.fast import FastParser
 from millpond.records.members import Texts, value_of
 from millpond.records.mend import OddMember, held_of
 from millpond.records.parsed import Column, Parsed
 from millpond.records.scan_library import OddAt, Scanner
+from millpond.records.typed import TypedParser
 
 _PLAIN = {pa.int64(): "int64", pa.float64(): "float64", pa.bool_(): "bool", pa.string(): "string"}
 _MODES = {"raw": "text", "scalar": "scalar", "empty": "empty", "thrown_away": "ignored"}
@@ -44,7 +44,7 @@ class CompiledParser:
         self._columns = dict(columns)
         self._names = list(columns)
         self._scanner = Scanner(self._names, list(map(_mode, columns.values())))
-        self._others: FastParser | None = None
+        self._others: TypedParser | None = None
 
     def parse(self, values: Sequence[bytes], texts: Texts, *, rejects_misfits: bool = False) -> Parsed:
         """Every value as a row, or declined, whatever the values are.
@@ -54,7 +54,7 @@ class CompiledParser:
         """
         scanned = self._scanner.read(values)
         if scanned is None:
-            self._others = self._others or FastParser(self._columns)
+            self._others = self._others or TypedParser(self._columns)
             return self._others.parse(values, texts, rejects_misfits=rejects_misfits)
         arrays = {
             name: array for name, array in zip(self._names, scanned.arrays, strict=True) if array is not None

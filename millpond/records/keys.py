@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 
 from millpond.records.compiled import CompiledParser, can_read
-from millpond.records.fast import FastParser
 from millpond.records.members import Refusal, read_members
 from millpond.records.names import INSERTED_AT, LONGEST, is_usable, unusable
 from millpond.records.parsed import Column, Parser, Reading, reading_of
 from millpond.records.pins import PIN_ARROW_TYPES, PIN_UNITS, TIMESTAMPTZ
+from millpond.records.typed import TypedParser
 
 FAST_COLUMNS = 500
 """With more columns than this most are missing in each record, and asking for all of them is slower."""
@@ -206,7 +206,7 @@ class Keys:
             if not columns or len(columns) > FAST_COLUMNS or not all(map(self._is_checked, self.required)):
                 return None
             is_compiled = self._is_compiled and can_read(columns)
-            self._parser = CompiledParser(columns) if is_compiled else FastParser(columns)
+            self._parser = CompiledParser(columns) if is_compiled else TypedParser(columns)
         return self._parser
 
     def _is_checked(self, name: str) -> bool:

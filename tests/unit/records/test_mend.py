@@ -11,9 +11,9 @@ import pytest
 
 from millpond.records import Decoded, Decoder, Way
 from millpond.records.compiled import CompiledParser
-from millpond.records.fast import FastParser
 from millpond.records.members import Texts
 from millpond.records.parsed import Column, Parsed, Parser
+from millpond.records.typed import TypedParser
 from tests.unit.records.ways import FAST_WAYS
 
 KINDS = {"n": pa.int64(), "x": pa.float64(), "is": pa.bool_(), "text": pa.string()}
@@ -36,7 +36,7 @@ ODD: list[tuple[str, bytes, Any]] = [
 
 PARSERS: Mapping[Way, Callable[[Mapping[str, Column]], Parser]] = {
     "compiled": CompiledParser,
-    "python": FastParser,
+    "python": TypedParser,
 }
 
 

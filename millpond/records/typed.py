@@ -43,7 +43,7 @@ def _parsed_as(column: Column) -> Any:
     return JSON_TYPES[column.kind] | None if column.reading == "strict" else _PARSED_AS[column.reading]
 
 
-class FastParser:
+class TypedParser:
     """Reads records that have no other keys than those of `columns`."""
 
     def __init__(self, columns: Mapping[str, Column]) -> None:
