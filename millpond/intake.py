@@ -150,6 +150,8 @@ class Intake:
 
     def _note_fault(self, fault: str) -> None:
         self._metrics.errors.inc(type="compiled_decoder")
+        # Not for those either who read records again.
+        self._settings = self._settings.model_copy(update={"decoder": "python"})
         logger().error(
             "the compiled decoder failed; the one in Python takes over, please report this", fault=fault
         )

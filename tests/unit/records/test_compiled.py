@@ -185,17 +185,22 @@ def test_only_large_batches_let_other_threads_run(
     assert [text] * 5 == scanned.arrays[0].to_pylist()
 
 
-def test_each_fault_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While records come in, and when those of new columns are read again."""
-    monkeypatch.setattr(library(), "millpond_scan_read", lambda *_arguments: 2)
+@pytest.mark.parametrize("is_read_again", [False, True])
+def test_a_fault_is_counted_whoever_reads(monkeypatch: pytest.MonkeyPatch, *, is_read_again: bool) -> None:
+    """While records come in; or when those of new columns are read again, by a decoder of their own."""
     config, counted = loaded(), metrics()
     intake = Intake(config, counted, Selection(config, counted))
     intake.expect(Columns({"n": pa.int64()}))
-    chunk = intake.take([Message(topic="flights", partition=0, offset=7, value=b'{"n":1,"new":2}')])
+    values = [Message(topic="flights", partition=0, offset=7, value=b'{"n":1,"new":2}')]
+    if is_read_again:
+        chunk = intake.take(values)
+    monkeypatch.setattr(library(), "millpond_scan_read", lambda *_arguments: 2)
+    if not is_read_again:
+        chunk = intake.take(values)
     assert chunk.again is not None
     again = chunk.again(Columns({"n": pa.int64(), "new": pa.int64()}))
     assert [{"n": 1, "new": 2}] == again.batch.to_pylist()
-    assert 2 == value(counted, "millpond_errors_total", type="compiled_decoder")
+    assert 1 == value(counted, "millpond_errors_total", type="compiled_decoder")
 
 
 @pytest.mark.parametrize("function", ["millpond_scan_read", "millpond_scan_fill"])

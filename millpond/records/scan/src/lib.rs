@@ -8,6 +8,8 @@
 
 #[cfg(target_endian = "big")]
 compile_error!("values are written as Arrow has them on little-endian machines");
+#[cfg(panic = "abort")]
+compile_error!("a fault in here must be caught at the border, not end the process");
 
 mod batch;
 mod fill;
