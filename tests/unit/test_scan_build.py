@@ -218,6 +218,7 @@ def test_a_source_distribution_has_the_crate_and_no_library(
     with tarfile.open(path) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     sources = {str(path.relative_to(checkout)) for path in (checkout / CRATE).rglob("*") if path.is_file()}
+    sources = {path for path in sources if "__pycache__" not in path}
     assert {f"{CRATE}/Cargo.toml", f"{CRATE}/Cargo.lock", f"{CRATE}/build_hook.py"} < sources
     assert sources == {name for name in names if name.startswith((f"{CRATE}/", LIBRARY))}
 
