@@ -153,6 +153,6 @@ LONE_SURROGATES = each(
     """
     \\ud800  \\udbff  \\udc00  \\udfff  \\uD800  x\\ud83d  \\ude00x  \\ud83dx  \\ud83d\\n  \\ud83d\\\\
     \\ude00\\ud83d  \\ud83d\\ud83d  \\ud83d\\u0041  \\ud83d\\u  \\ud83d \\ude00  \\ud83d\\ud83d\\ude00
-    \\ud83d\\uD800
+    \\ud83d\\uD800  \\ud800\\ue000  \\udbff\\uffff
     """
 )

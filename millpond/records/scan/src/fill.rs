@@ -292,6 +292,14 @@ mod tests {
     }
 
     #[test]
+    fn white_space_between_tokens_goes_and_that_of_strings_stays() {
+        let record = br#"{"t": { "a b" : [ "\"  c\\" , "\\\" d" ] } }"#;
+        let columns = filled(&mut scanner(), &[record]);
+        let (t, in_t) = &columns[2];
+        assert_eq!(br#"{"a b":["\"  c\\","\\\" d"]}"#, at(in_t, t.text));
+    }
+
+    #[test]
     fn a_column_that_every_row_has_needs_no_bitmap() {
         let columns = filled(&mut scanner(), &[br#"{"i":1}"#, br#"{"i":2}"#]);
         assert_eq!((0, 0), (columns[0].0.nulls, columns[0].0.validity.1));

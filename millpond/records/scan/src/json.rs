@@ -315,9 +315,16 @@ mod tests {
         ] {
             assert_eq!(Some(length), string(text).map(|text| text.length), "{text}");
         }
-        for text in
-            ["\"a", "\"a\n\"", r#""\x""#, r#""\u12g4""#, r#""\ud800""#, r#""\ud800\u0041""#, r#""\udc00""#]
-        {
+        for text in [
+            "\"a",
+            "\"a\n\"",
+            r#""\x""#,
+            r#""\u12g4""#,
+            r#""\ud800""#,
+            r#""\ud800\u0041""#,
+            r#""\ud800\ue000""#,
+            r#""\udc00""#,
+        ] {
             assert_eq!(None, string(text), "{text}");
         }
     }
