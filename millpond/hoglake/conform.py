@@ -13,7 +13,7 @@ from pyhoglake.types import columns_to_arrow_schema
 from millpond.errors import Fatal
 from millpond.records.chunk import Columns
 from millpond.records.names import INSERTED_AT
-from millpond.records.pins import TIMESTAMPTZ, apply_pin, cast_each
+from millpond.records.pins import TIMESTAMPTZ, apply_pin, cast_each, convert
 
 _WIDEST = {
     pa.int8(): pa.int64(),
@@ -113,6 +113,8 @@ def _cast(column: pa.ChunkedArray, target: pa.DataType) -> tuple[pa.ChunkedArray
 def _cast_chunk(chunk: pa.Array, target: pa.DataType) -> pa.Array:
     if isinstance(target, pa.BaseExtensionType) or isinstance(chunk.type, pa.BaseExtensionType):
         return _cast_extension(chunk, target)
+    if pa.types.is_decimal(target):  # not by Arrow's own cast, see `decimals_of_text`
+        return convert(chunk, target)
     return cast_each(chunk, target)
 
 

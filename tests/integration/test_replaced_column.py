@@ -27,9 +27,7 @@ def test_records_that_waited_are_read_again_by_the_new_type(pipeline: Pipeline) 
         MILLPOND_KAFKA_COLUMNS="true",
     )
     pipeline.wait_for_all()
-    pipeline.produce(
-        [{"n": 1}], partition=0
-    )  # maybe before the loop knows of the table just made
+    pipeline.produce([{"n": 1}], partition=0)  # maybe before the loop knows of the table just made
     wait_until(lambda: consumed(service) == 2, "one more read")
     odd = b'{"n": 2, "v": 2}'
     pipeline.produce([odd, {"n": 3}], partition=0)

@@ -2,6 +2,7 @@
 
 import uuid
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -63,6 +64,9 @@ def test_any_column_takes_the_live_type_and_counts_what_became_null(
         ([1, 2], pa.float64(), [1.0, 2.0], 0),
         ([1, None], pa.string(), ["1", None], 0),
         ([True, None], pa.string(), ["true", None], 0),
+        (["15e29", "1.5", "x"], pa.decimal128(38, 10), [None, Decimal("1.5"), None], 2),
+        ([99, None, 1000], pa.decimal128(5, 2), [Decimal(99), None, None], 1),
+        ([0.25, 0.125], pa.decimal128(5, 2), [Decimal("0.25"), None], 1),
         (["0d9f1d4e3c3f4a639f0e5b7a8f1f2c11", "x"], pa.uuid(), [ID, None], 1),
     ],
 )
