@@ -83,7 +83,6 @@ class Decoder:
 
     Three ways with one meaning. The careful one takes records apart member by member, and defines what
     becomes of them; the fast ones read those whose members fit the columns known, and decline all others.
-    `way` is the one in use, and another one after a fault of the compiled decoder.
     """
 
     def __init__(
@@ -106,17 +105,25 @@ class Decoder:
         self._pins = dict(pins)
         self._limits = limits
         self._rejects_misfits = rejects_misfits
-        self.way: Way = way or fastest_way()
+        way = way or fastest_way()
+        self._is_fast = way != "careful"
         self._on_fault = on_fault
-        if self.way == "compiled":
+        if way == "compiled":
             library()  # what is missing is told now, and not by the first batch
         self._keys = Keys(
             pins,
             taken,
             limits.columns,
             record_bytes=limits.record_bytes,
-            is_compiled=self.way == "compiled",
+            is_compiled=way == "compiled",
         )
+
+    @property
+    def way(self) -> Way:
+        """The one in use: another than was asked for after a fault of the compiled decoder."""
+        if not self._is_fast:
+            return "careful"
+        return "compiled" if self._keys.is_compiled else "python"
 
     def expect(
         self,
@@ -134,7 +141,7 @@ class Decoder:
     def decode(self, values: Sequence[bytes]) -> Decoded:
         """The values of one consume call. Of a key that stands twice in one object the last value counts."""
         try:
-            return self._decoded(values, is_fast=self.way != "careful")
+            return self._decoded(values, is_fast=self._is_fast)
         except _ContestedError:
             return self._decoded(values, is_fast=False)
 
@@ -186,7 +193,6 @@ class Decoder:
         return Parsed.nothing(values)
 
     def _do_without_compiled(self, fault: str) -> None:
-        self.way = "python"
         self._keys.do_without_compiled()
         if self._on_fault is not None:
             self._on_fault(fault)

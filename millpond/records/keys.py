@@ -68,7 +68,7 @@ class Keys:
         self._empty: set[str] = set()
         self._readings: dict[str, Reading] = {}
         self._left_out: set[str] = set()
-        self._is_compiled = is_compiled
+        self.is_compiled = is_compiled
         self._parser: Parser | None = None
 
     def expect(
@@ -196,7 +196,7 @@ class Keys:
 
     def do_without_compiled(self) -> None:
         """From now on the compiled decoder is not used."""
-        self._is_compiled, self._parser = False, None
+        self.is_compiled, self._parser = False, None
 
     @property
     def parser(self) -> Parser | None:
@@ -205,7 +205,7 @@ class Keys:
             columns = self._columns()
             if not columns or len(columns) > FAST_COLUMNS or not all(map(self._is_checked, self.required)):
                 return None
-            is_compiled = self._is_compiled and can_read(columns)
+            is_compiled = self.is_compiled and can_read(columns)
             self._parser = CompiledParser(columns) if is_compiled else TypedParser(columns)
         return self._parser
 
